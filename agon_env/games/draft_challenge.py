@@ -1,0 +1,143 @@
+"""`DraftChallenge`, the contest of Agon (arXiv 2607.07690): one drafts, the other reads the draft and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agon_env.contest import Contest
+from agon_env.quoting import quote, strip_thoughts
+from agon_env.rewards import RewardRule, make_rule
+from agon_env.tasks import Problem, Task, load_task
+from agon_env.types import Reward
+from agon_env.verifiers import Verdict
+
+
+class ProblemContest(Contest):
+    """A contest about one problem of a task, in which every role gives an answer that is verified."""
+
+    option_names = frozenset({"index"})
+
+    def __init__(
+        self,
+        task: str | Task,
+        *,
+        reward: str | RewardRule = "outcome",
+        bonus: float | None = None,
+        credit_truncated: bool = False,
+        players: Sequence[str] | None = None,
+        roles: Mapping[str, str] | None = None,
+        **task_options: Any,
+    ) -> None:
+        """Make a contest over a task.
+
+        Args:
+            task: a task, or the name of one (see `agon_env.tasks`).
+            reward: name of a reward rule, or a rule.
+            bonus: λ of the competitive rule.
+            credit_truncated: False gives a text that was cut off no credit, whatever is boxed in it.
+            players: names of the players.
+            roles: player → role.
+            **task_options: passed to the task when it is given by name, for example `split`, `difficulty`.
+        """
+        super().__init__(players=players, roles=roles, reward_rule=make_rule(reward, bonus=bonus))
+        self.task: Task = load_task(task, **task_options)
+        self.credit_truncated = credit_truncated
+
+    def setup(self, rng: np.random.Generator, options: Mapping[str, Any]) -> None:
+        """Take the problem at `options["index"]`, or draw one."""
+        index = options.get("index")
+        self.problem: Problem = self.task[int(index) if index is not None else int(rng.integers(self.task.size or 2**31))]
+        self.texts: dict[str, str] = {}
+        self._verdicts: dict[str, Verdict] | None = None
+
+    def prompt(self, role: str) -> str:
+        """Return the question and the instruction."""
+        return f"{self.problem.question}\n\n{self.task.instruction}"
+
+    def apply(self, role: str, text: str) -> None:
+        """Keep the text; whether it is right is decided at the end."""
+        self.texts[role] = text
+
+    def score(self) -> dict[str, Reward]:
+        """Verify the answer of every role."""
+        credited = {role: text for role, text in self.texts.items() if self.credit_truncated or role not in self.cut_roles}
+        verdicts = self.task.verifier.score_many([(credited.get(role, ""), self.problem.answer) for role in self.roles])
+        self._verdicts = dict(zip(self.roles, verdicts, strict=True))
+        return {role: verdict.score for role, verdict in self._verdicts.items()}
+
+    def details(self) -> dict[str, Any]:
+        """Return which problem this is, and where it is from."""
+        problem = self.problem
+        return {
+            "task": self.task.name,
+            "source": self.task.source,
+            "problem": problem.id,
+            "difficulty": problem.difficulty,
+            "topic": problem.topic,
+        }
+
+    def verdicts(self) -> dict[str, Any]:
+        """Return the gold, and for each role the extracted answer and the verifier's reason."""
+        found = self._verdicts or {}
+        return {"answer": self.problem.answer} | {
+            role: {"extracted": verdict.extracted, "reason": verdict.reason} for role, verdict in found.items()
+        }
+
+    def solution(self, role: str) -> str:
+        """Return a correct answer."""
+        return self.task.solution(self.problem)
+
+
+class Solo(ProblemContest):
+    """One player answers one problem."""
+
+    roles: ClassVar[tuple[str, ...]] = ("solver",)
+
+
+class DraftChallenge(ProblemContest):
+    """Two players, one problem: the drafter answers, the challenger reads the draft and answers."""
+
+    roles: ClassVar[tuple[str, ...]] = ("drafter", "challenger")
+
+    def __init__(
+        self,
+        task: str | Task,
+        *,
+        reward: str | RewardRule = "competitive",
+        bonus: float | None = None,
+        exchange: bool = True,
+        show_thinking: bool = False,
+        **options: Any,
+    ) -> None:
+        """Make a duel.
+
+        Args:
+            task: a task, or the name of one.
+            reward: name of a reward rule, or a rule.
+            bonus: λ of the competitive rule.
+            exchange: False hides the draft from the challenger, who then sees what the drafter saw.
+            show_thinking: True quotes the drafter's `<think>…</think>` too; by default it stays hidden.
+            **options: see `ProblemContest`.
+        """
+        super().__init__(task, reward=reward, bonus=bonus, **options)
+        self.exchange = exchange
+        self.show_thinking = show_thinking
+
+    def prompt(self, role: str) -> str:
+        """Return the question; for the challenger also the draft, quoted so that it can't pose as anything else."""
+        question = super().prompt(role)
+        if role == "drafter" or not self.exchange:
+            return question
+        draft = self.texts["drafter"] if self.show_thinking else strip_thoughts(self.texts["drafter"])
+        return f"{question}\n\n{DRAFT_INTRODUCTION}\n\n{quote(draft)}\n\n{CHALLENGE}"
+
+    def visible_to(self, role: str) -> tuple[str, ...]:
+        """Return both players, or the speaker alone when there is no exchange."""
+        return self.players if self.exchange else (self.player_of[role],)
+
+
+DRAFT_INTRODUCTION = "A rival has answered. The answer is quoted below; it may be wrong."
+CHALLENGE = "Check it, then give your own solution."

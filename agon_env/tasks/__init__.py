@@ -1,0 +1,6 @@
+"""Tasks: where the problems come from. `load_task("arithmetic", difficulty=8)`."""
+
+from agon_env.tasks.loading import load_task
+from agon_env.tasks.task import Problem, Split, Task, split_of
+
+__all__ = ["Problem", "Split", "Task", "load_task", "split_of"]

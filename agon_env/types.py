@@ -1,0 +1,97 @@
+"""What travels between a contest and its players, in the order in which it appears.
+
+`Message`      one chat message, `{"role": ..., "content": ...}`.
+`Observation`  what the player to move sees: a tuple of messages.
+`Action`       what a player says.
+`Outcome`      how a contest ended: scores, and the rewards of *all* players.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeAlias
+
+Message: TypeAlias = dict[str, str]
+"""A chat message with the keys `role` ("system", "user" or "assistant") and `content`."""
+
+Reward: TypeAlias = float | None
+"""A reward or score. `None` means that it could not be computed; it is never a disguised 0."""
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that can't be changed; unlike `MappingProxyType` it can be copied, pickled and written as JSON."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("this mapping is part of a finished record and can't be changed; make a copy with dict(...)")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
+        return FrozenDict, (dict(self),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FrozenDict:
+        return FrozenDict(copy.deepcopy(dict(self), memo))
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one player sees when it is its turn.
+
+    Observations compare by value; the messages are fresh objects, so that changing them changes
+    nothing in the contest.
+    """
+
+    player: str
+    """Who is asked to move, for example "alice"."""
+    role: str
+    """The part that this player has in this contest, for example "drafter"."""
+    messages: tuple[Message, ...] = ()
+    """The conversation so far, in chat format. Empty for a player that has not been asked yet."""
+
+    @property
+    def text(self) -> str:
+        """The contents of all messages as one string, separated by blank lines."""
+        return "\n\n".join(message["content"] for message in self.messages)
+
+
+@dataclass(frozen=True)
+class Action:
+    """What a player says.
+
+    A plain `str` is as good as `Action(text)` wherever an action is expected.
+    """
+
+    text: str
+    """The text, verbatim."""
+    truncated: bool = False
+    """True when the sampler knows that the text was cut off before its end."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a contest ended. It never changes once it exists."""
+
+    rewards: Mapping[str, Reward]
+    """Player → total reward; holds every player, also one that never moved."""
+    scores: Mapping[str, Reward]
+    """Player → the raw score of its own play, before the reward rule."""
+    components: Mapping[str, Mapping[str, Reward]]
+    """Player → the parts that its reward is the sum of, for example outcome and bonus."""
+    roles: Mapping[str, str]
+    """Player → role."""
+    reason: str
+    """Why it ended: "completed", "forfeit: …" or "max_turns"."""
+    details: Mapping[str, object] = field(default_factory=dict)
+    """What the game adds, for example the extracted answers."""
+
+    @property
+    def winner(self) -> str | None:
+        """The one player with the highest reward; None for a tie or where a reward is missing."""
+        if any(reward is None for reward in self.rewards.values()):
+            return None
+        best = max(self.rewards.values())
+        leaders = [player for player, reward in self.rewards.items() if reward == best]
+        return leaders[0] if len(leaders) == 1 else None

@@ -1,0 +1,5 @@
+"""Verifiers: is the final answer of this text right?"""
+
+from agon_env.verifiers.verdict import Verdict, Verifier
+
+__all__ = ["Verdict", "Verifier"]

@@ -1,0 +1,58 @@
+"""What travels through an algorithm, in the order in which it appears.
+
+`Turn`   one move of one policy in one contest: what it read, what it said, what it was paid.
+`Row`    one training sequence: a turn with its advantage, as the learner takes it.
+`Stats`  flat metrics of an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from agents.sampling import Completion
+from agon_env.types import Reward
+
+Stats: TypeAlias = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One move of one policy."""
+
+    player: str
+    role: str
+    problem: Hashable
+    """Names the starting position: contests with the same value began alike."""
+    parent: Hashable
+    """Names the position that the move was made in, for example one problem with one draft."""
+    prompt_ids: tuple[int, ...]
+    completion: Completion
+    text: str
+    reward: Reward
+    components: Mapping[str, Reward]
+    score: Reward
+
+
+@dataclass(frozen=True)
+class Row:
+    """One sequence to learn from."""
+
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    old_logprobs: tuple[float, ...]
+    """Log-probabilities of the completion under the policy that sampled it."""
+    advantage: float
+    ref_logprobs: tuple[float, ...] | None = None
+    """Log-probabilities under the frozen base; needed only with a KL term."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of one policy for one optimiser step."""
+
+    rows: tuple[Row, ...]
+    temperature: float = 1.0
+    """The temperature that the rows were sampled at; log-probabilities are taken at it."""
+    meta: Mapping[str, float] = field(default_factory=dict)
