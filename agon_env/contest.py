@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from agon_env.errors import EpisodeOver, Error, InvalidMove, ResetNeeded
-from agon_env.rewards import OutcomeReward, RewardRule, total
+from agon_env.rewards import RewardRule, make_rule, total
 from agon_env.transcript import Event, Header, Transcript
 from agon_env.types import Action, FrozenDict, Message, Observation, Outcome, Reward
 
@@ -67,18 +67,20 @@ class Contest:
         *,
         players: Sequence[str] | None = None,
         roles: Mapping[str, str] | None = None,
-        reward_rule: RewardRule | None = None,
+        reward: str | RewardRule = "outcome",
+        bonus: float | None = None,
     ) -> None:
         """Make a contest; call `reset` before anything else.
 
         Args:
             players: names of the players, as many as there are roles. Default: alice, bob, carol, …
             roles: player → role. Default: the players in order take the roles in order.
-            reward_rule: how scores become rewards. Default: everyone is paid its score.
+            reward: how scores become rewards: the name of a rule, or a rule. Default: everyone is paid its score.
+            bonus: λ of the competitive rule.
         """
         self.players: tuple[str, ...] = tuple(players) if players is not None else _default_players(len(self.roles))
         self._default_roles = self._check_roles(roles if roles is not None else dict(zip(self.players, self.roles, strict=True)))
-        self.reward_rule: RewardRule = reward_rule if reward_rule is not None else OutcomeReward()
+        self.reward_rule: RewardRule = make_rule(reward, bonus=bonus)
         self._seeds = np.random.default_rng()
         self._started = False
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from agon_env.contest import Contest
 from agon_env.quoting import quote, strip_thoughts
-from agon_env.rewards import RewardRule, make_rule
+from agon_env.rewards import RewardRule
 from agon_env.tasks import Problem, Task, load_task
 from agon_env.types import Reward
 from agon_env.verifiers import Verdict
@@ -42,7 +42,7 @@ class ProblemContest(Contest):
             roles: player → role.
             **task_options: passed to the task when it is given by name, for example `split`, `difficulty`.
         """
-        super().__init__(players=players, roles=roles, reward_rule=make_rule(reward, bonus=bonus))
+        super().__init__(players=players, roles=roles, reward=reward, bonus=bonus)
         self.task: Task = load_task(task, **task_options)
         self.credit_truncated = credit_truncated
 
