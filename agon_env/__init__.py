@@ -1,1 +1,65 @@
-"""Contests between language models."""
+"""Contests between language models.
+
+Example:
+    ```python
+    import agon_env
+
+    env = agon_env.make("ArithmeticDuel-v0")
+    obs, info = env.reset(seed=0)
+    while not env.done:
+        obs, rewards, terminated, truncated, info = env.step(players[env.current_player](obs))
+    env.outcome.rewards
+    ```
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from agon_env.contest import Contest
+from agon_env.registry import ContestSpec, broken_plugins, list_envs, make, make_vec, register, registry, spec
+from agon_env.transcript import Transcript
+from agon_env.types import Action, Observation, Outcome
+
+if TYPE_CHECKING:
+    from agon_env.adapters.gymnasium import to_gymnasium
+    from agon_env.adapters.pettingzoo import to_pettingzoo
+    from agon_env.checker import check_env
+
+__all__ = [
+    "Action",
+    "Contest",
+    "ContestSpec",
+    "Observation",
+    "Outcome",
+    "Transcript",
+    "broken_plugins",
+    "check_env",
+    "list_envs",
+    "make",
+    "make_vec",
+    "register",
+    "registry",
+    "spec",
+    "to_gymnasium",
+    "to_pettingzoo",
+]
+
+_LAZY = {
+    "check_env": "agon_env.checker",
+    "to_gymnasium": "agon_env.adapters.gymnasium",
+    "to_pettingzoo": "agon_env.adapters.pettingzoo",
+}
+"""Names that are imported when first used, so that their dependencies cost nobody else."""
+
+register("ArithmeticSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "arithmetic"})
+register("ArithmeticDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "arithmetic"})
+register("DeepMathSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "deepmath"})
+register("DeepMathDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "deepmath"})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
