@@ -28,7 +28,9 @@ class Turn:
     parent: Hashable
     """Names the position that the move was made in, for example one problem with one draft."""
     prompt_ids: tuple[int, ...]
-    completion: Completion
+    """What the policy read; empty for a player that has no tokens."""
+    completion: Completion | None
+    """What the policy sampled; None for a player that has no tokens."""
     text: str
     reward: Reward
     components: Mapping[str, Reward]

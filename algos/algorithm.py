@@ -1,0 +1,45 @@
+"""`Algorithm`: who sits where, how the environment pays, and how turns become advantages.
+
+An algorithm is a short file. It knows roles and groups, never the game: the trainer plays the contests,
+the learner turns the advantages into updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from algos.advantages import Advantages, group_advantages
+from algos.types import Turn
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """The part of training that differs from method to method."""
+
+    policies: ClassVar[tuple[str, ...]] = ("alice",)
+    """Names of the policies that are trained."""
+    contest_options: ClassVar[Mapping[str, Any]] = {}
+    """What is asked of `agon_env.make`, for example the reward rule; the user's own options go first."""
+
+    normalize: Literal["std", "mean"] = "std"
+    """How a group's rewards become advantages: "std" divides by the standard deviation, "mean" only centres."""
+    group_by: Literal["problem", "position"] = "problem"
+    """What a turn is compared with: all turns of its role on the problem, or only those made in the same
+    position (the answers to one draft)."""
+    update: Literal["all", "last"] = "all"
+    """Which turns train: "all", or only those of the role that speaks last (the challenger)."""
+
+    def seats(self, step: int, roles: Sequence[str]) -> dict[str, str]:
+        """Return role → policy for a training step, counted from 0."""
+        raise NotImplementedError
+
+    def learns(self, turn: Turn, roles: Sequence[str]) -> bool:
+        """Return whether this turn trains the policy that made it."""
+        return self.update == "all" or turn.role == roles[-1]
+
+    def advantages(self, turns: Sequence[Turn]) -> Advantages:
+        """Return the advantage of each turn, relative to its group."""
+        groups = [(turn.role, turn.problem if self.group_by == "problem" else turn.parent) for turn in turns]
+        return group_advantages([turn.reward for turn in turns], groups, normalize=self.normalize)

@@ -1,0 +1,131 @@
+"""Evaluation on held-out problems: how good are the drafts, the answers, and what does reading a draft do?
+
+Every figure is a share over contests with its 95 % interval (Wilson). The *fix rate* is the share of wrong
+drafts that were answered right, the *break rate* the share of right drafts that were answered wrong: a
+challenger that copies fixes nothing and breaks nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from agents.agent import Agent
+from agents.sampling import SamplingParams
+from agon_env.contest import Contest
+from algos.rollouts import Rollout, Sample, Start, rollout
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a pair (or a single policy) does on held-out problems."""
+
+    n: int
+    """Contests played."""
+    answer_pass1: float | None
+    """Share of right final answers: those of the role that speaks last."""
+    draft_pass1: float | None = None
+    """Share of right drafts: the answers of the role that speaks first, before anyone has been read."""
+    fix_rate: float | None = None
+    break_rate: float | None = None
+    mean_tokens: float | None = None
+    """Tokens of one completion, drafts and answers alike."""
+    truncated: float | None = None
+    """Share of completions that were cut off."""
+    unscored: int = 0
+    """Contests left out because a score could not be computed."""
+    ci95: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Metric → 95 % interval."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain JSON values; those that do not apply are left out."""
+        values = {key: getattr(self, key) for key in self.__dataclass_fields__}
+        return {key: value for key, value in values.items() if value is not None}
+
+
+def evaluate(
+    make_contest: Callable[[], Contest],
+    players: Mapping[str, Agent],
+    *,
+    problems: int,
+    params: SamplingParams,
+    seed: int = 0,
+    both_orders: bool = True,
+    batch: int = 512,
+    sample: Sample | None = None,
+    on_contest: Callable[[int], None] | None = None,
+) -> tuple[Evaluation, list[Contest]]:
+    """Play one contest on each of the first `problems` problems.
+
+    Args:
+        make_contest: makes an empty contest over held-out problems.
+        players: player → who plays it.
+        problems: how many; a smaller data set is played once through.
+        params: how policies sample.
+        seed: the same seed gives the same contests.
+        both_orders: the players swap roles on every other problem, so that each drafts half of the time.
+        batch: contests in lockstep.
+        sample: generates the tokens; default: each policy's own engine.
+        on_contest: told how many contests have ended.
+
+    Returns:
+        The figures, and the contests that they come from.
+    """
+    size = getattr(getattr(make_contest(), "task", None), "size", None)
+    problems = problems if size is None else min(problems, size)
+    played: list[Rollout] = []
+    for first in range(0, problems, batch):
+        indices = range(first, min(first + batch, problems))
+        starts = [_start(make_contest(), index, swap=both_orders and index % 2 == 1) for index in indices]
+        played.append(rollout(make_contest, players, starts, params=params, seed=seed + first, sample=sample))
+        if on_contest is not None:
+            on_contest(indices[-1] + 1)
+    return tally(played), [contest for part in played for contest in part.contests]
+
+
+def tally(rollouts: Sequence[Rollout]) -> Evaluation:
+    """Return the figures of contests that have been played."""
+    contests = [contest for part in rollouts for contest in part.contests]
+    completions = [turn.completion for part in rollouts for turn in part.turns if turn.completion is not None]
+    pairs = [scores for contest in contests if (scores := _scores(contest)) is not None]
+    answers = [answer for *_, answer in pairs]
+    duels = [(scores[0], scores[-1]) for scores in pairs if len(scores) > 1]
+    shares = {
+        "answer_pass1": answers,
+        "draft_pass1": [draft for draft, _ in duels],
+        "fix_rate": [answer for draft, answer in duels if draft < 1],
+        "break_rate": [1 - answer for draft, answer in duels if draft >= 1],
+    }
+    return Evaluation(
+        n=len(pairs),
+        **{name: fmean(values) if values else None for name, values in shares.items()},
+        mean_tokens=fmean(len(c.token_ids) for c in completions) if completions else None,
+        truncated=fmean(c.finish_reason == "length" for c in completions) if completions else None,
+        unscored=len(contests) - len(pairs),
+        ci95={name: wilson(fmean(values), len(values)) for name, values in shares.items() if values},
+    )
+
+
+def wilson(share: float, n: int, z: float = 1.959964) -> tuple[float, float]:
+    """Return the Wilson score interval of a share observed in n trials (Wilson 1927)."""
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def _start(contest: Contest, index: int, *, swap: bool) -> Start:
+    players = contest.players[::-1] if swap else contest.players
+    options: dict[str, Any] = {"roles": dict(zip(players, contest.roles, strict=True))}
+    return Start(seed=index, options=options | ({"index": index} if "index" in contest.option_names else {}))
+
+
+def _scores(contest: Contest) -> list[float] | None:
+    """Return the scores in the order of speaking, None if one is missing."""
+    if contest.outcome is None:
+        return None
+    by_role = {contest.outcome.roles[player]: score for player, score in contest.outcome.scores.items()}
+    scores = [by_role[role] for role in contest.roles]
+    return None if any(score is None for score in scores) else [score for score in scores if score is not None]

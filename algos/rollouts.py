@@ -1,0 +1,196 @@
+"""Rollouts: contests played by policies, as the turns that they learn from.
+
+Contests advance in lockstep; every player's turns are sampled in one batch. A position may *branch*: with
+`branches=(G, K)` each problem is begun G times and each of these positions is answered K times. The
+contests then form a tree, and a move that several contests pass through is paid for their mean: its
+scores are the mean scores of these contests, to which the reward rule is applied (so with K answers the
+drafter meets their mean).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from statistics import fmean
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from agents.agent import Agent
+from agents.policy import LLMPolicy
+from agents.sampling import Completion, SamplingParams
+from agon_env.contest import Contest
+from agon_env.rewards import total
+from agon_env.types import Action, Observation, Reward
+from agon_env.vector import VectorContest
+from algos.types import Turn
+
+Sample: TypeAlias = Callable[[LLMPolicy, Sequence[Sequence[int]], SamplingParams, Sequence[int]], list[Completion]]
+"""How tokens are generated: (policy, prompts, params, seeds) → completions. A learner's verb `sample`."""
+
+Path: TypeAlias = tuple[int, ...]
+"""Where a contest is in the tree: which problem, which branch of its first turn, which of its second …"""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A contest to be begun."""
+
+    seed: int
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A turn before its reward is known."""
+
+    player: str
+    role: str
+    parent: Path
+    path: Path
+    prompt_ids: tuple[int, ...]
+    completion: Completion | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What came of a set of contests."""
+
+    turns: list[Turn]
+    """Every move of every player, in the order of play."""
+    contests: list[Contest]
+    """The contests, all ended; those that branched off from one another share their first moves."""
+
+
+def rollout(
+    make_contest: Callable[[], Contest],
+    players: Mapping[str, Agent],
+    starts: Sequence[Start],
+    *,
+    params: SamplingParams,
+    seed: int,
+    branches: Sequence[int] = (),
+    sample: Sample | None = None,
+) -> Rollout:
+    """Play one tree of contests for each start, to the end.
+
+    Args:
+        make_contest: makes an empty contest.
+        players: player → who plays it. Only the turns of an `LLMPolicy` carry tokens.
+        starts: one per problem.
+        params: how policies sample here.
+        seed: every row's own seed follows from it and from the row's place in the tree, so that the same
+            seed gives the same contests, whatever is batched with what.
+        branches: copies of each position before its first, second, … turn; 1 afterwards.
+        sample: generates the tokens. Default: the policy's own engine.
+
+    Returns:
+        The turns with their rewards, and the contests.
+    """
+    nodes: list[tuple[Contest, Path]] = []
+    for index, start in enumerate(starts):
+        contest = make_contest()
+        contest.reset(seed=start.seed, options=start.options)
+        nodes.append((contest, (index,)))
+    moves: list[_Move] = []
+    for depth in count():
+        if all(contest.done for contest, _ in nodes):
+            break
+        copies = branches[depth] if depth < len(branches) else 1
+        nodes = [
+            (contest if copy == 0 else contest.fork(), (*path, copy))
+            for contest, path in nodes
+            for copy in range(1 if contest.done else copies)
+        ]
+        moves += _advance(nodes, players, params=params, seed=seed, sample=sample)
+    beneath: defaultdict[Path, list[Contest]] = defaultdict(list)
+    for contest, path in nodes:
+        for length in range(1, len(path) + 1):
+            beneath[path[:length]].append(contest)
+    return Rollout([_paid(move, beneath[move.path]) for move in moves], [contest for contest, _ in nodes])
+
+
+def _advance(
+    nodes: Sequence[tuple[Contest, Path]],
+    players: Mapping[str, Agent],
+    *,
+    params: SamplingParams,
+    seed: int,
+    sample: Sample | None,
+) -> list[_Move]:
+    """Play one move in every contest that is not over."""
+    contests = VectorContest([contest for contest, _ in nodes])
+    waiting: defaultdict[str, list[tuple[int, Observation]]] = defaultdict(list)
+    for index, observation in contests.pending().items():
+        waiting[observation.player].append((index, observation))
+    actions: dict[int, Action] = {}
+    moves: list[_Move] = []
+    for player, asked in waiting.items():
+        agent, observations = players[player], [observation for _, observation in asked]
+        paths = [nodes[index][1] for index, _ in asked]
+        if isinstance(agent, LLMPolicy):
+            prompts = _encode(agent, observations)
+            seeds = [row_seed(seed, path) for path in paths]
+            completions: list[Completion | None] = [*(sample or _own_engine)(agent, prompts, params, seeds)]
+            said = [agent.decode(completion) for completion in completions if completion is not None]
+        else:
+            prompts, completions = [()] * len(asked), [None] * len(asked)
+            said = [action if isinstance(action, Action) else Action(action) for action in agent.act(observations)]
+        for (index, observation), path, prompt_ids, completion, action in zip(asked, paths, prompts, completions, said, strict=True):
+            actions[index] = action
+            moves.append(_Move(player, observation.role, path[:-1], path, prompt_ids, completion, action.text))
+    contests.step(actions)
+    return moves
+
+
+def row_seed(seed: int, path: Path) -> int:
+    """Return the seed of the row at `path`, in [0, 2**63)."""
+    return int(np.random.SeedSequence([seed, *path]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tuple[int, ...]]:
+    """Encode every observation; equal ones, of which a group is made, only once."""
+    known: dict[str, tuple[int, ...]] = {}
+    for observation in observations:
+        if observation.text not in known:
+            known[observation.text] = policy.encode(observation)
+    return [known[observation.text] for observation in observations]
+
+
+def _own_engine(policy: LLMPolicy, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]) -> list[Completion]:
+    return policy.sample(prompts, params=params, seeds=seeds)
+
+
+def _paid(move: _Move, contests: Sequence[Contest]) -> Turn:
+    """Return the move with the reward that the contests beneath it bring to its role."""
+    components, score = _components(move, contests)
+    return Turn(
+        player=move.player,
+        role=move.role,
+        problem=move.path[0],
+        parent=move.parent,
+        prompt_ids=move.prompt_ids,
+        completion=move.completion,
+        text=move.text,
+        reward=total(components),
+        components=components,
+        score=score,
+    )
+
+
+def _components(move: _Move, contests: Sequence[Contest]) -> tuple[Mapping[str, Reward], Reward]:
+    outcomes = [contest.outcome for contest in contests if contest.outcome is not None]
+    if len(outcomes) == 1:
+        return outcomes[0].components[move.player], outcomes[0].scores[move.player]
+    by_role = [{outcome.roles[player]: score for player, score in outcome.scores.items()} for outcome in outcomes]
+    scores = {role: _mean([scores[role] for scores in by_role]) for role in contests[0].roles}
+    return contests[0].reward_rule(scores)[move.role], scores[move.role]
+
+
+def _mean(values: Sequence[Reward]) -> Reward:
+    """Return the mean of the values that could be computed; None if none could."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
