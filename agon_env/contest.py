@@ -56,6 +56,8 @@ class Contest:
     """What becomes of a text that was cut off."""
     option_names: ClassVar[frozenset[str]] = frozenset()
     """Keys that `setup` understands in `reset(options=…)`, beside "roles"."""
+    held_out: ClassVar[Mapping[str, Any]] = FrozenDict()
+    """What `make` must be told so that the contest draws held-out problems, if the game has such."""
     score_range: tuple[float, float] = (0.0, 1.0)
     """Least and greatest score of a role."""
 

@@ -11,7 +11,7 @@ from agon_env.contest import Contest
 from agon_env.quoting import quote, strip_thoughts
 from agon_env.rewards import RewardRule
 from agon_env.tasks import Problem, Task, load_task
-from agon_env.types import Reward
+from agon_env.types import FrozenDict, Reward
 from agon_env.verifiers import Verdict
 
 
@@ -19,6 +19,7 @@ class ProblemContest(Contest):
     """A contest about one problem of a task, in which every role gives an answer that is verified."""
 
     option_names = frozenset({"index"})
+    held_out: ClassVar[Mapping[str, Any]] = FrozenDict(split="test")
 
     def __init__(
         self,
