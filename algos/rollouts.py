@@ -47,6 +47,7 @@ class _Move:
     """A turn before its reward is known."""
 
     player: str
+    policy: str | None
     role: str
     parent: Path
     path: Path
@@ -130,6 +131,7 @@ def _advance(
     moves: list[_Move] = []
     for player, asked in waiting.items():
         agent, observations = players[player], [observation for _, observation in asked]
+        name = agent.name if isinstance(agent, LLMPolicy) else None
         paths = [nodes[index][1] for index, _ in asked]
         if isinstance(agent, LLMPolicy):
             prompts = _encode(agent, observations)
@@ -141,7 +143,7 @@ def _advance(
             said = [action if isinstance(action, Action) else Action(action) for action in agent.act(observations)]
         for (index, observation), path, prompt_ids, completion, action in zip(asked, paths, prompts, completions, said, strict=True):
             actions[index] = action
-            moves.append(_Move(player, observation.role, path[:-1], path, prompt_ids, completion, action.text))
+            moves.append(_Move(player, name, observation.role, path[:-1], path, prompt_ids, completion, action.text))
     contests.step(actions)
     return moves
 
@@ -169,6 +171,7 @@ def _paid(move: _Move, contests: Sequence[Contest]) -> Turn:
     components, score = _components(move, contests)
     return Turn(
         player=move.player,
+        policy=move.policy,
         role=move.role,
         problem=move.path[0],
         parent=move.parent,

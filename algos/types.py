@@ -22,6 +22,8 @@ class Turn:
     """One move of one policy."""
 
     player: str
+    policy: str | None
+    """Name of the policy that moved; None for a player that is no policy."""
     role: str
     problem: Hashable
     """Names the starting position: contests with the same value began alike."""

@@ -1,0 +1,204 @@
+"""`TrainConfig`: everything that a run depends on, and the presets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal
+
+from algos.algorithm import Algorithm
+from algos.competitive import CompetitiveGRPO
+from algos.grpo import GRPO
+from algos.learner import OptimConfig
+from algos.losses import LossConfig
+
+ALGORITHMS: dict[str, type[Algorithm]] = {"competitive_grpo": CompetitiveGRPO, "grpo": GRPO}
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run."""
+
+    # --- what is played, and by whom ---
+    env: str = "ArithmeticDuel-v0"
+    """Id of the contest (see `agon envs`)."""
+    env_options: tuple[str, ...] = ()
+    """Options of the contest, each `name=value` with a JSON value, for example `difficulty=12 bonus=1.0`."""
+    algorithm: str = "competitive_grpo"
+    """How turns become updates; a key of `algos.config.ALGORITHMS`."""
+    model: str = "embedded"
+    """The frozen base: "embedded", "smollm2-135m", a folder, or an id on the Hugging Face hub."""
+    thinking: bool = False
+    """Whether chat templates that know thinking turn it on."""
+
+    # --- one step ---
+    steps: int = 60
+    """Training steps. In one step every policy is updated once."""
+    problems: int = 8
+    """Problems per step."""
+    group_size: int = 8
+    """Drafts per problem (G)."""
+    answers: int = 1
+    """Answers to each draft (K): 1 plays pairs; `group_size=1` with K > 1 shares one draft; both > 1 nest."""
+    max_tokens: int = 96
+    """Most tokens of one completion."""
+    temperature: float = 1.0
+    """Sampling temperature, in training and in evaluation."""
+
+    # --- how it learns ---
+    normalize: Literal["std", "mean"] = "std"
+    """Advantages: "std" divides by the group's standard deviation, "mean" only centres."""
+    group_by: Literal["problem", "position"] = "problem"
+    """Compare a turn with its role's turns on the problem, or with those made in the same position (one draft)."""
+    update: Literal["all", "last"] = "all"
+    """Which turns train: those of all roles, or of the last one only (the challenger)."""
+    swap_roles: bool = True
+    """Competitive GRPO: rotate the seats every step."""
+    lora_rank: int = 32
+    """Rank of the adapters."""
+    lora_alpha: int = 32
+    """Scale of the adapters: their output is multiplied by alpha / rank."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+
+    # --- how it is judged ---
+    eval_problems: int = 512
+    """Held-out problems, before and after; 0 evaluates nothing."""
+    eval_every: int = 0
+    """Evaluate every so many steps as well; 0: never."""
+
+    # --- the run ---
+    seed: int = 0
+    """The same seed gives the same run on a CPU."""
+    output_dir: str = "runs"
+    """Where run folders are made."""
+    name: str = ""
+    """Name of the run folder; empty: made of contest, algorithm and seed."""
+    checkpoint_every: int = 20
+    """Save what is needed to go on every so many steps."""
+    device: str = "auto"
+    """"auto" takes a GPU if there is one."""
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in ALGORITHMS:
+            raise ValueError(f"algorithm must be one of {', '.join(ALGORITHMS)}, not {self.algorithm!r}")
+        for name in ("problems", "group_size", "answers", "max_tokens", "lora_rank", "lora_alpha", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("steps", "eval_problems", "eval_every", "seed"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}")
+        if self.group_size * self.answers < 2:
+            raise ValueError("a group needs two turns to compare: raise group_size or answers")
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be above 0 to learn from what is sampled, not {self.temperature}")
+        self.contest_options()
+
+    def contest_options(self) -> dict[str, Any]:
+        """Return `env_options` as keyword arguments of `agon_env.make`.
+
+        Raises:
+            ValueError: an option is not `name=value`.
+        """
+        return dict(_option(option) for option in self.env_options)
+
+    def run_name(self) -> str:
+        """Return the name of the run folder."""
+        return self.name or f"{self.env.replace('/', '_')}-{self.algorithm}-seed{self.seed}"
+
+    def make_algorithm(self) -> Algorithm:
+        """Return the algorithm with the fields of this config that it has."""
+        cls = ALGORITHMS[self.algorithm]
+        return cls(**{f.name: getattr(self, f.name) for f in fields(cls) if hasattr(self, f.name)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the config as plain JSON values."""
+        return json.loads(json.dumps(asdict(self)))
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> TrainConfig:
+        """Return the config that `to_dict` wrote.
+
+        Raises:
+            ValueError: there is a field that this version does not know.
+        """
+        return _from_dict(cls, record)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ValueError(f"a contest option is name=value, for example difficulty=12; {text!r} is not")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
+def _from_dict(cls: Any, record: Mapping[str, Any]) -> Any:
+    known = {f.name: f for f in fields(cls)}
+    if unknown := sorted(set(record) - set(known)):
+        raise ValueError(f"{cls.__name__} has no field {unknown[0]!r}; it was written by another version, or misspelt")
+    default = cls()
+    values = {}
+    for name, value in record.items():
+        current = getattr(default, name)
+        if is_dataclass(current):
+            value = _from_dict(type(current), value)
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return cls(**values)
+
+
+TINY = TrainConfig()
+
+SMOLLM2 = replace(
+    TINY,
+    model="smollm2-135m",
+    env_options=("difficulty=2",),
+    steps=100,
+    problems=4,
+    max_tokens=96,
+    eval_problems=100,
+    optim=replace(TINY.optim, learning_rate=1e-4, warmup_steps=5),
+)
+
+QWEN3_DEEPMATH = replace(
+    TINY,
+    model="Qwen/Qwen3-1.7B",
+    thinking=True,
+    env="DeepMathDuel-v0",
+    env_options=('path="zwhe99/DeepMath-103K"', "difficulty=[7, 10]", "drop_guessable=true"),
+    steps=200,
+    problems=32,
+    max_tokens=8192,
+    lora_rank=32,
+    lora_alpha=32,
+    eval_problems=500,
+    eval_every=50,
+    optim=replace(TINY.optim, learning_rate=2e-5, warmup_steps=10),
+)
+
+PRESETS: dict[str, TrainConfig] = {"tiny": TINY, "smollm2": SMOLLM2, "qwen3-1.7b-deepmath": QWEN3_DEEPMATH}
+"""Name → a complete config: the embedded model on arithmetic (CPU, minutes); a real small model; the paper's setting."""
+
+
+def parse_config(args: Sequence[str] | None = None, *, default: TrainConfig | None = None, description: str | None = None) -> TrainConfig:
+    """Read a config from the command line: `--preset NAME` first, then any field.
+
+    Args:
+        args: the arguments; default: those of the process.
+        default: what is overridden when no preset is named. Default: the preset `tiny`.
+        description: what `--help` says first.
+    """
+    import argparse
+    import sys
+
+    import tyro
+
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first.add_argument("--preset", choices=list(PRESETS), default=None)
+    known, rest = first.parse_known_args(sys.argv[1:] if args is None else args)
+    chosen = PRESETS[known.preset] if known.preset else default or TINY
+    text = f"{description or 'Train policies by letting them compete.'} Start from --preset {' | '.join(PRESETS)}."
+    return tyro.cli(TrainConfig, args=rest, default=chosen, description=text)

@@ -1,0 +1,105 @@
+"""What a person sees in the terminal while a run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+ROWS: dict[str, str] = {
+    "draft_pass1": "drafts right (pass@1)",
+    "answer_pass1": "answers right (pass@1)",
+    "fix_rate": "fixed: draft wrong → answer right",
+    "break_rate": "broken: draft right → answer wrong",
+}
+"""Metric → how it is called in the table."""
+
+
+class RunConsole:
+    """Banner, live progress and the table at the end.
+
+    On a terminal the progress is one live line; elsewhere it is a plain line per step.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        """Print to `console`; default: standard output."""
+        self.console = console or Console(highlight=False)
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        # Text, not a string: square brackets in a model's words or in a path are not markup.
+        self.console.print(Text(text))
+
+    def banner(self, title: str, facts: Mapping[str, str]) -> None:
+        """Print what is about to happen."""
+        table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, fact in facts.items():
+            table.add_row(Text(name), Text(fact))
+        self.console.print(table)
+        self.console.print()
+
+    @contextmanager
+    def progress(self, what: str, total: int, *, done: int = 0) -> Iterator[Ticker]:
+        """Show a live line while `total` units of work are done; the ticker moves it on."""
+        if not self.console.is_terminal:
+            yield Ticker(None, self, what, total)
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[note]}", markup=False),
+        )
+        with Progress(*columns, console=self.console) as bar:
+            task = bar.add_task(what, total=total, completed=done, note="")
+            yield Ticker((bar, task), self, what, total)
+
+    def before_after(self, before: Mapping[str, Any], after: Mapping[str, Any], *, title: str) -> None:
+        """Print the figures before and after, with their 95 % intervals."""
+        table = Table(title=title, title_justify="left")
+        table.add_column("held-out problems")
+        for name in ("before", "after", "change"):
+            table.add_column(name, justify="right")
+        for key, label in ROWS.items():
+            if key in before or key in after:
+                table.add_row(label, _share(before, key), _share(after, key), _change(before, after, key))
+        tokens = [evaluation.get("mean_tokens") for evaluation in (before, after)]
+        if None not in tokens:
+            table.add_row("tokens per completion", *(f"{value:.1f}" for value in tokens), f"{tokens[1] - tokens[0]:+.1f}")
+        table.add_row("contests", str(before["n"]), str(after["n"]), "")
+        self.console.print(table)
+
+
+class Ticker:
+    """Moves a progress line on."""
+
+    def __init__(self, bar: tuple[Progress, Any] | None, console: RunConsole, what: str, total: int) -> None:
+        """Tick `bar`, or print plain lines if there is none."""
+        self._bar, self._console, self._what, self._total = bar, console, what, total
+
+    def __call__(self, done: int, note: str = "") -> None:
+        """Say that `done` units are done."""
+        if self._bar is not None:
+            bar, task = self._bar
+            bar.update(task, completed=done, note=note)
+        else:
+            self._console.say(f"{self._what} {done}/{self._total}  {note}".rstrip())
+
+
+def _share(evaluation: Mapping[str, Any], key: str) -> str:
+    if key not in evaluation:
+        return "–"
+    low, high = evaluation["ci95"][key]
+    return f"{100 * evaluation[key]:5.1f} % [{100 * low:.0f}–{100 * high:.0f}]"
+
+
+def _change(before: Mapping[str, Any], after: Mapping[str, Any], key: str) -> str:
+    return f"{100 * (after[key] - before[key]):+.1f}" if key in before and key in after else ""

@@ -1,0 +1,304 @@
+"""`train`: one run, from the config to the table before → after.
+
+One step, of `problems` × `group_size` × `answers` contests:
+
+    play      every policy samples its turns, the environment pays            time/sample
+    compare   each turn with its group (algorithm.advantages)
+    update    each policy on its own turns, with its own optimiser            time/update
+"""
+
+from __future__ import annotations
+
+import copy
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+
+import agon_env
+from agents.policy import LLMPolicy
+from agents.sampling import Completion, SamplingParams
+from agents.shared_base import SharedBase
+from agon_env.contest import Contest
+from algos.algorithm import Algorithm
+from algos.checkpoint import load_checkpoint, save_checkpoint
+from algos.config import TrainConfig
+from algos.console import RunConsole
+from algos.evaluate import Evaluation, evaluate
+from algos.learner import LocalLearner
+from algos.metrics import pair_metrics, turn_metrics
+from algos.rollouts import Rollout, Start, rollout
+from algos.run_folder import RunFolder
+from algos.types import Batch, Row, Stats, Turn
+
+INDEX_STRIDE = 1_000_003
+"""Runs of different seeds begin this many problems apart."""
+PROBE_ROWS = 16
+"""Rows on which the policies are compared at every step."""
+
+
+class Interrupted(Exception):
+    """The run was stopped by the user; what it had learned is saved."""
+
+
+@dataclass
+class Run:
+    """Everything that a training step needs."""
+
+    config: TrainConfig
+    algorithm: Algorithm
+    contest: Contest
+    """The template of training contests."""
+    held_out: Contest
+    """The template of evaluation contests."""
+    base: SharedBase
+    policies: dict[str, LLMPolicy]
+    learner: LocalLearner
+    params: SamplingParams
+    step: int = 0
+    before: dict[str, Any] | None = None
+    """The evaluation of the untrained policies."""
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> Run:
+        """Load the base, make the policies and the contests that `config` names."""
+        algorithm = config.make_algorithm()
+        options = {**algorithm.contest_options, **config.contest_options()}
+        contest = agon_env.make(config.env, **options)
+        held_out = agon_env.make(config.env, **options, **{k: v for k, v in contest.held_out.items() if k not in options})
+        algorithm.seats(0, contest.roles)  # a contest with too few seats is refused before anything is loaded
+        base = SharedBase.load(config.model, device=config.device)
+        params = SamplingParams(max_tokens=config.max_tokens, temperature=config.temperature)
+        policies = {
+            name: base.policy(
+                name,
+                rank=config.lora_rank,
+                alpha=config.lora_alpha,
+                seed=config.seed * len(algorithm.policies) + number,
+                params=params,
+                thinking=config.thinking,
+            )
+            for number, name in enumerate(algorithm.policies)
+        }
+        learner = LocalLearner(base, optim=config.optim, loss=config.loss, total_steps=config.steps)
+        return cls(config, algorithm, contest, held_out, base, policies, learner, params)
+
+    def evaluate(self, on_contest: Callable[[int], None] | None = None) -> tuple[Evaluation, list[Contest]]:
+        """Play the held-out problems with the policies as they are."""
+        names = list(self.policies)
+        players = {player: self.policies[names[seat % len(names)]] for seat, player in enumerate(self.held_out.players)}
+        return evaluate(
+            lambda: copy.deepcopy(self.held_out),
+            players,
+            problems=self.config.eval_problems,
+            params=self.params,
+            seed=self.config.seed,
+            sample=self._sample,
+            on_contest=on_contest,
+        )
+
+    def advance(self) -> tuple[Stats, Rollout]:
+        """Do one step: play, compare, update. Returns its metrics, and what was played."""
+        started = time.perf_counter()
+        rollout = self._play()
+        played = time.perf_counter()
+        stats = turn_metrics(rollout.turns) | pair_metrics(rollout)
+        turns = [turn for turn in rollout.turns if turn.policy is not None and self.algorithm.learns(turn, self.contest.roles)]
+        advantages = self.algorithm.advantages(turns)
+        stats["groups/total"], stats["groups/dropped"] = float(advantages.groups), float(advantages.dropped)
+        for name, policy in self.policies.items():
+            rows = [
+                _row(turn, advantage)
+                for turn, advantage, kept in zip(turns, advantages.values.tolist(), advantages.kept.tolist(), strict=True)
+                if kept and turn.policy == name
+            ]
+            update = self._update(policy, rows)
+            stats |= {f"{name}/{key}": value for key, value in update.items()}
+        stats |= self._divergence(rollout.turns)
+        tokens = sum(len(turn.completion.token_ids) for turn in rollout.turns if turn.completion is not None)
+        stats |= {
+            "time/sample": played - started,
+            "time/update": time.perf_counter() - played,
+            "time/tokens_per_second": tokens / (played - started),
+            "progress/tokens": float(tokens),
+        }
+        self.step += 1
+        return stats, rollout
+
+    def _play(self) -> Rollout:
+        config, contest = self.config, self.contest
+        seats = self.algorithm.seats(self.step, contest.roles)
+        if set(seats.values()) == set(contest.players):
+            roles = {policy: role for role, policy in seats.items()}
+        else:  # one policy in several seats: the players are but names of the seats
+            roles = dict(zip(contest.players, contest.roles, strict=True))
+        first = config.seed * INDEX_STRIDE + self.step * config.problems
+        starts = [
+            Start(seed=index, options={"roles": roles} | ({"index": index} if "index" in contest.option_names else {}))
+            for index in range(first, first + config.problems)
+        ]
+        return rollout(
+            lambda: copy.deepcopy(contest),
+            {player: self.policies[seats[role]] for player, role in roles.items()},
+            starts,
+            params=self.params,
+            seed=int(np.random.SeedSequence([config.seed, self.step]).generate_state(1)[0]),
+            branches=(config.group_size, config.answers),
+            sample=self._sample,
+        )
+
+    def _update(self, policy: LLMPolicy, rows: Sequence[Row]) -> Stats:
+        stats: Stats = {"rows": float(len(rows))}
+        if not rows:  # every group was without spread, or the policy had no turn that learns
+            return stats
+        if self.config.loss.kl_coef:
+            reference = self.learner.logprobs(None, rows, temperature=self.config.temperature)
+            rows = [replace(row, ref_logprobs=tuple(logprobs)) for row, logprobs in zip(rows, reference, strict=True)]
+        stats |= self.learner.forward_backward(policy, Batch(tuple(rows), temperature=self.config.temperature))
+        return stats | self.learner.optim_step(policy)
+
+    def _divergence(self, turns: Sequence[Turn]) -> Stats:
+        """Return how far the policies are apart: KL(one ‖ the next) per token, on what the first one said."""
+        stats: Stats = {}
+        names = list(self.policies)
+        for one, other in zip(names, names[1:], strict=False):
+            probe = [_row(turn, 0.0) for turn in turns if turn.policy == one][:PROBE_ROWS]
+            if probe:
+                own = self.learner.logprobs(self.policies[one], probe, temperature=self.config.temperature)
+                others = self.learner.logprobs(self.policies[other], probe, temperature=self.config.temperature)
+                ratios = [a - b for own_row, other_row in zip(own, others, strict=True) for a, b in zip(own_row, other_row, strict=True)]
+                stats[f"pair/kl_{one}_{other}"] = fmean(ratios)
+        return stats
+
+    def _sample(
+        self, policy: LLMPolicy, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
+    ) -> list[Completion]:
+        return self.learner.sample(policy, prompts, params=params, seeds=seeds)
+
+
+def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsole | None = None) -> Path:
+    """Train as `config` says, and return the run folder.
+
+    Args:
+        config: the run.
+        resume: a run folder to go on from; its own config counts.
+        console: where to report.
+
+    Raises:
+        Interrupted: Ctrl-C was pressed; the step was finished and what is needed to go on is saved.
+    """
+    console = console or RunConsole()
+    run = Run.of(config)
+    folder_path = resume or _new_folder(config)
+    if resume is not None:
+        load_checkpoint(run, resume)
+    folder = RunFolder(folder_path, first_step=run.step)
+    folder.write("config.json", config.to_dict())
+    console.banner("agon-env", banner_facts(run, folder_path))
+    try:
+        if run.before is None and config.eval_problems:
+            run.before = _judge(run, folder, console, "before")
+        with _finish_step_on_interrupt() as interrupted, console.progress("step", config.steps, done=run.step) as tick:
+            while run.step < config.steps:
+                stats, played = run.advance()
+                folder.log(run.step - 1, stats)
+                folder.show(run.step - 1, "contest", played.contests[0])
+                tick(run.step, _note(stats))
+                if interrupted or run.step % config.checkpoint_every == 0:
+                    save_checkpoint(run, folder_path)
+                if interrupted:
+                    raise Interrupted(folder_path)
+                if config.eval_every and run.step % config.eval_every == 0 and run.step < config.steps:
+                    _judge(run, folder, console, f"step {run.step}")
+        for name, policy in run.policies.items():
+            run.learner.save(policy, folder_path / name)
+        save_checkpoint(run, folder_path)
+        if run.before is not None:
+            after = _judge(run, folder, console, "after")
+            folder.write("summary.json", {"before": run.before, "after": after})
+            console.before_after(run.before, after, title=f"{config.env}, {config.algorithm}, seed {config.seed}")
+        console.say(f"Run folder: {folder_path}   (tensorboard --logdir {folder_path.parent})")
+    finally:
+        folder.close()
+    return folder_path
+
+
+def banner_facts(run: Run, folder: Path) -> dict[str, str]:
+    """Return what a person should know before the run begins."""
+    config, roles = run.config, run.contest.roles
+    contests = config.problems * config.group_size * config.answers
+    base_size = run.base.parameter_count()
+    adapters = {name: run.base.adapter_parameter_count(name) for name in run.policies}
+    share = sum(adapters.values()) / base_size
+    return {
+        "contest": f"{config.env} ({' → '.join(roles)}), rewards: {type(run.contest.reward_rule).__name__}",
+        "problems": str(run.contest.details_source()),
+        "base": f"{config.model}, {base_size:,} parameters, frozen, {run.base.dtype} on {run.base.device}",
+        "policies": ", ".join(f"{name}: LoRA r={config.lora_rank}, {size:,} parameters" for name, size in adapters.items())
+        + f" (together {100 * share:.1f} % of the base)",
+        "one step": f"{config.problems} problems × {config.group_size} drafts × {config.answers} answers = {contests} contests; "
+        f"then one update of each policy",
+        "run": f"{config.steps} steps, seed {config.seed}, {folder}",
+        "versions": f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads",
+        "loss": "close to 0 at every step, since the samples are fresh: the gradient is not",
+    }
+
+
+def _judge(run: Run, folder: RunFolder, console: RunConsole, when: str) -> dict[str, Any]:
+    with console.progress(f"evaluate {when}:", run.config.eval_problems) as tick:
+        evaluation, contests = run.evaluate(on_contest=tick)
+    figures = evaluation.summary()
+    folder.log_evaluation(run.step, figures)
+    for number, contest in enumerate(contests[:4]):
+        folder.show(run.step, f"held_out/{number}", contest)
+    return figures
+
+
+def _row(turn: Turn, advantage: float) -> Row:
+    assert turn.completion is not None
+    return Row(turn.prompt_ids, turn.completion.token_ids, turn.completion.logprobs, advantage)
+
+
+def _note(stats: Stats) -> str:
+    shown = {"draft": "pair/draft_pass1", "answer": "pair/answer_pass1", "fix": "pair/fix_rate"}
+    parts = [f"{name} {100 * stats[key]:3.0f} %" for name, key in shown.items() if key in stats]
+    return "  ".join([*parts, f"{stats['time/sample'] + stats['time/update']:.1f} s/step"])
+
+
+def _new_folder(config: TrainConfig) -> Path:
+    """Return a folder that does not exist yet: the run's name, with a number if it is taken."""
+    path = Path(config.output_dir) / config.run_name()
+    number = 2
+    while path.exists():
+        path = path.with_name(f"{config.run_name()}-{number}")
+        number += 1
+    return path
+
+
+@contextmanager
+def _finish_step_on_interrupt() -> Iterator[list[int]]:
+    """Collect the first Ctrl-C instead of dying of it; the second one is left to Python."""
+    caught: list[int] = []
+    previous = signal.getsignal(signal.SIGINT)
+
+    def remember(number: int, frame: object) -> None:
+        caught.append(number)
+        signal.signal(signal.SIGINT, previous)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield caught  # only the main thread may set signal handlers
+        return
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield caught
+    finally:
+        signal.signal(signal.SIGINT, previous)
