@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
+
+import tyro
 
 from algos.algorithm import Algorithm
 from algos.competitive import CompetitiveGRPO
@@ -183,22 +188,42 @@ PRESETS: dict[str, TrainConfig] = {"tiny": TINY, "smollm2": SMOLLM2, "qwen3-1.7b
 """Name → a complete config: the embedded model on arithmetic (CPU, minutes); a real small model; the paper's setting."""
 
 
-def parse_config(args: Sequence[str] | None = None, *, default: TrainConfig | None = None, description: str | None = None) -> TrainConfig:
-    """Read a config from the command line: `--preset NAME` first, then any field.
+def parse_config(
+    args: Sequence[str] | None = None, *, default: TrainConfig = TINY, description: str = "Train policies by letting them compete."
+) -> tuple[TrainConfig, Path | None]:
+    """Read a config from the command line.
+
+    What is overridden is a preset (`--preset NAME`), the config of a run that is to go on (`--resume FOLDER`),
+    or `default`. Every field is a flag.
 
     Args:
         args: the arguments; default: those of the process.
-        default: what is overridden when no preset is named. Default: the preset `tiny`.
+        default: the config that counts when neither a preset nor a run is named.
         description: what `--help` says first.
+
+    Returns:
+        The config, and the folder of the run to go on with, if any.
     """
-    import argparse
-    import sys
-
-    import tyro
-
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--preset", choices=list(PRESETS), default=None)
+    first.add_argument("--preset", choices=list(PRESETS))
+    first.add_argument("--resume", type=Path)
     known, rest = first.parse_known_args(sys.argv[1:] if args is None else args)
-    chosen = PRESETS[known.preset] if known.preset else default or TINY
-    text = f"{description or 'Train policies by letting them compete.'} Start from --preset {' | '.join(PRESETS)}."
-    return tyro.cli(TrainConfig, args=rest, default=chosen, description=text)
+    if known.resume is not None:
+        default = load_config(known.resume)
+    elif known.preset is not None:
+        default = PRESETS[known.preset]
+    text = f"{description}\n\nTwo flags come first: --preset {{{','.join(PRESETS)}}} (what the other flags override), --resume FOLDER."
+    return tyro.cli(TrainConfig, args=rest, default=default, description=text), known.resume
+
+
+def load_config(run: Path) -> TrainConfig:
+    """Return the config of a run folder.
+
+    Raises:
+        FileNotFoundError: the folder holds no run.
+        ValueError: the config was written by another version.
+    """
+    file = run / "config.json"
+    if not file.exists():
+        raise FileNotFoundError(f"{run} is not the folder of a run: it has no config.json")
+    return TrainConfig.from_dict(json.loads(file.read_text(encoding="utf-8")))

@@ -1,0 +1,131 @@
+"""The console script `agon`: what is registered, checks, training, evaluation."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from algos.config import TrainConfig
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+def envs() -> int:
+    """List the contests that can be made, and the plug-ins that can't be loaded."""
+    import agon_env
+
+    specs = [agon_env.spec(id) for id in agon_env.list_envs()]
+    _print_table(
+        ("contest", "made by", "options"),
+        [(s.id, str(s.entry_point), ", ".join(f"{key}={value!r}" for key, value in s.kwargs.items())) for s in specs],
+    )
+    return _report_broken(agon_env.broken_plugins())
+
+
+def list_agents() -> int:
+    """List the agents that can be made, and the plug-ins that can't be loaded."""
+    import agents
+
+    _print_table(("agent", "what it is"), sorted(agents.list_agents().items()))
+    return _report_broken(agents.broken_plugins())
+
+
+def check(env: Annotated[str, tyro.conf.Positional]) -> int:
+    """Check that a contest keeps the rules that players and trainers rely on.
+
+    Args:
+        env: id of the contest; "module:Name-v0" imports the module first.
+    """
+    import agon_env
+
+    try:
+        agon_env.check_env(env)
+    except AssertionError as broken:
+        Console(stderr=True).print(Text(f"{env} breaks a rule: {broken}"))
+        return 1
+    Console().print(Text(f"{env} keeps the rules."))
+    return 0
+
+
+def evaluate(run: Annotated[Path, tyro.conf.Positional], problems: int = 512, seed: int = 0) -> int:
+    """Judge the trained policies of a run on held-out problems; prints the figures as JSON.
+
+    Args:
+        run: folder of the run.
+        problems: held-out problems to play.
+        seed: the same seed plays the same contests.
+    """
+    from algos.config import load_config
+    from algos.trainer import Run
+
+    config = load_config(run)
+    trained = Run.of(dataclasses.replace(config, eval_problems=problems, seed=seed))
+    for name in trained.policies:
+        trained.base.load(name, run / name)
+    figures, _ = trained.evaluate()
+    print(json.dumps({"run": str(run), "env": config.env, **figures.summary()}, indent=2))
+    return 0
+
+
+def train(args: Sequence[str] | None = None, *, default: TrainConfig | None = None, description: str | None = None) -> int:
+    """Train policies by letting them compete. `agon train --help` lists every setting.
+
+    Args:
+        args: command-line arguments; default: those of the process.
+        default: what the arguments override; default: the preset `tiny`.
+        description: what `--help` says first.
+
+    Returns:
+        The exit code: 0, or 130 after Ctrl-C.
+    """
+    from algos.config import TINY, parse_config
+
+    config, resume = parse_config(
+        args, default=default or TINY, description=description or "Train policies by letting them compete."
+    )
+    from algos.trainer import Interrupted
+    from algos.trainer import train as run_training
+
+    try:
+        run_training(config, resume=resume)
+    except Interrupted as stopped:
+        Console().print(Text(f"\\nStopped after a finished step; nothing is lost. Go on with:\\n  agon train --resume {stopped}"))
+        return INTERRUPTED
+    return 0
+
+
+def main() -> None:
+    """Run `agon`."""
+    if sys.argv[1:2] == ["train"]:  # its flags depend on the preset, so it reads them itself
+        sys.exit(train(sys.argv[2:]))
+    commands = {"envs": envs, "agents": list_agents, "check": check, "train": _train_help, "eval": evaluate}
+    sys.exit(tyro.extras.subcommand_cli_from_dict(commands, prog="agon", description="Contests between language models."))
+
+
+def _train_help() -> int:
+    """Train policies by letting them compete; `agon train --help` lists every setting."""
+    return train([])
+
+
+def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+def _report_broken(plugins: Mapping[str, str]) -> int:
+    for name, why in plugins.items():
+        Console(stderr=True).print(Text(f"broken plug-in {name}: {why}"))
+    return 0

@@ -1,0 +1,43 @@
+"""Watch two agents play a contest, or play one yourself.
+
+    python examples/play.py                                     # the embedded model against itself
+    python examples/play.py --players human embedded            # you draft, the model answers
+    python examples/play.py --players oracle random --env DeepMathDuel-v0 --seed 7
+"""
+
+import tyro
+
+import agents
+import agon_env
+
+
+def main(env: str = "ArithmeticDuel-v0", players: tuple[str, ...] = ("embedded", "embedded"), seed: int = 0) -> None:
+    """Play one contest.
+
+    Args:
+        env: id of the contest (see `agon envs`).
+        players: an agent for each player, in their order (see `agon agents`).
+        seed: the same seed is the same contest.
+    """
+    contest = agon_env.make(env)
+    needs_contest = {"oracle", "random"}
+    seated = {
+        player: agents.make(name, **({"env": contest} if name in needs_contest else {}))
+        for player, name in zip(contest.players, players, strict=True)
+    }
+    observation, info = contest.reset(seed=seed)
+    print(f"{env}, seed {seed}, {info.get('source', '')}")
+    while observation is not None:
+        player = observation.player
+        print(f"\n--- {player} ({observation.role}) reads ---\n{observation.text}")
+        action = seated[player](observation)
+        print(f"\n--- {player} ({observation.role}) says ---\n{action.text}")
+        observation, *_ = contest.step(action)
+    assert contest.outcome is not None
+    print("\n--- outcome ---")
+    for player, reward in contest.outcome.rewards.items():
+        print(f"{player}: score {contest.outcome.scores[player]}, reward {reward} = {dict(contest.outcome.components[player])}")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
