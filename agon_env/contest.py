@@ -7,15 +7,16 @@ game has to: order of calls, seeding, the declared fate of bad actions, the tran
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from agon_env.errors import EpisodeOver, Error, InvalidMove, ResetNeeded
 from agon_env.rewards import RewardRule, make_rule, total
 from agon_env.transcript import Event, Header, Transcript
-from agon_env.types import Action, FrozenDict, Message, Observation, Outcome, Reward
+from agon_env.types import Action, FrozenDict, Message, Observation, Outcome, Reward, freeze
 
 DEFAULT_PLAYERS = ("alice", "bob", "carol", "dave", "erin", "frank")
 
@@ -39,7 +40,8 @@ class Contest:
     - a text that was cut off is handled by `on_truncated`: "play" treats it like any text,
       "forfeit" like an invalid move;
     - an invalid move (`apply` raised `InvalidMove`) may be repeated `retries` times, then it forfeits:
-      the contest ends, the offender gets the low end of `reward_range`, everyone else the high end.
+      the contest ends, the offender gets the low end of `reward_range`, everyone else the high end
+      (in a zero-sum contest, an equal share of what the offender lost).
     """
 
     roles: ClassVar[tuple[str, ...]] = ()
@@ -56,6 +58,8 @@ class Contest:
     """What becomes of a text that was cut off."""
     option_names: ClassVar[frozenset[str]] = frozenset()
     """Keys that `setup` understands in `reset(options=…)`, beside "roles"."""
+    shared: ClassVar[frozenset[str]] = frozenset({"spec", "reward_rule"})
+    """Attributes that never change; copies of a contest hold the same object instead of copying it."""
     held_out: ClassVar[Mapping[str, Any]] = FrozenDict()
     """What `make` must be told so that the contest draws held-out problems, if the game has such."""
     score_range: tuple[float, float] = (0.0, 1.0)
@@ -80,10 +84,19 @@ class Contest:
             reward: how scores become rewards: the name of a rule, or a rule. Default: everyone is paid its score.
             bonus: λ of the competitive rule.
         """
+        if not self.roles or len(set(self.roles)) < len(self.roles):
+            raise Error(f"{self._name} must name its roles, each once: roles = ('drafter', 'challenger')")
         self.players: tuple[str, ...] = tuple(players) if players is not None else _default_players(len(self.roles))
-        self._default_roles = self._check_roles(roles if roles is not None else dict(zip(self.players, self.roles, strict=True)))
+        if len(set(self.players)) != len(self.roles):
+            raise Error(f"{self._name} needs {len(self.roles)} different players, not {self.players}")
+        self._default_roles = self._check_roles(
+            roles if roles is not None else dict(zip(self.players, self.roles, strict=True))
+        )
         self.reward_rule: RewardRule = make_rule(reward, bonus=bonus)
-        self._seeds = np.random.default_rng()
+        if self.reward_rule.zero_sum and len(self.players) < 2:
+            raise Error(f"{self._name} has one player, and so no zero-sum reward; use reward='outcome'")
+        self.outcome: Outcome | None = None
+        self._seed_stream = (int(np.random.SeedSequence().entropy), 0)  # type: ignore[arg-type]
         self._started = False
 
     # --- what authors write -------------------------------------------------------------------------
@@ -141,44 +154,50 @@ class Contest:
         Returns:
             What the player to move sees, and an info dict.
         """
-        seed = self._next_seed(seed)
-        options = dict(options or {})
+        options = copy.deepcopy(dict(options or {}))
         known = self.option_names | {"roles"}
         if unknown := sorted(set(options) - known):
             raise Error(f"{self._name} does not know the reset option {unknown[0]!r}; it takes {', '.join(sorted(known))}")
         given_roles = options.pop("roles", None)
-        self.role_of = self._check_roles(given_roles) if given_roles is not None else dict(self._default_roles)
-        self.player_of = {role: player for player, role in self.role_of.items()}
-        self.seed: int = seed
+        role_of = self._check_roles(given_roles) if given_roles is not None else dict(self._default_roles)
+        self.seed: int = self._next_seed(seed)
+        self._started = False  # until setup has succeeded
+        self.role_of = role_of
+        self.player_of = {role: player for player, role in role_of.items()}
         self.turn: int = 0
-        self.outcome: Outcome | None = None
-        self._invalid_in_a_row = 0
-        self._complaint: str | None = None
+        self.outcome = None
         self.cut_roles: set[str] = set()
-        self._seen: dict[str, Observation] = {}
-        self.setup(np.random.default_rng(seed), FrozenDict(options))
+        self._invalid_in_a_row = 0
+        self._shown: dict[str, Observation] = {}
+        self.setup(np.random.default_rng(self.seed), FrozenDict(options))
         self._role = self.next_role()
+        self._ask(None)
+        self._transcript = Transcript(Header.of(self, options))
         self._started = True
-        self.transcript = Transcript(Header.of(self, options))
         return self.observe(), self._info(None)
 
     @property
     def done(self) -> bool:
         """True once the contest has ended."""
-        self._require_reset("done")
-        return self.outcome is not None
+        return self.current_role is None
 
     @property
     def current_role(self) -> str | None:
         """The role to move; None after the end."""
-        self._require_reset("current_role")
-        return None if self.outcome is not None else self._role
+        self._require_reset("done and current_role")
+        return self._role
 
     @property
     def current_player(self) -> str | None:
         """The player to move; None after the end."""
         role = self.current_role
         return None if role is None else self.player_of[role]
+
+    @property
+    def transcript(self) -> Transcript:
+        """The record of this contest so far."""
+        self._require_reset("transcript")
+        return self._transcript
 
     def observe(self, player: str | None = None) -> Observation:
         """Return what `player` sees (default: the player to move), without changing anything.
@@ -191,11 +210,25 @@ class Contest:
             raise EpisodeOver(f"{self._name} is over and nobody is to move; name a player, or call reset()")
         if player not in self.role_of:
             raise Error(f"there is no player {player!r} in {self._name}; the players are {', '.join(self.players)}")
-        role = self.role_of[player]
-        if role == self.current_role:
-            return Observation(player, role, self._messages(role))
-        seen = self._seen.get(player, Observation(player, role))
-        return Observation(player, role, tuple(dict(message) for message in seen.messages))
+        return self._shown[player].copy() if player in self._shown else Observation(player, self.role_of[player])
+
+    def check_action(self, action: str | Action) -> Action:
+        """Return the action that `step` would play, without playing it.
+
+        Raises:
+            ResetNeeded: before the first reset.
+            EpisodeOver: after the end.
+            TypeError: the action is not text.
+        """
+        self._require_reset("step")
+        if self._role is None:
+            reason = self.outcome.reason if self.outcome else "it could not be scored"
+            raise EpisodeOver(f"{self._name} has ended ({reason}); call reset() before the next step()")
+        action = Action(action) if isinstance(action, str) else action
+        if not isinstance(action, Action) or not isinstance(action.text, str):
+            wrong = action.text if isinstance(action, Action) else action
+            raise TypeError(f"an action must be a str or an Action, not {type(wrong).__name__}; to pass, play an empty text")
+        return action
 
     def step(self, action: str | Action) -> tuple[Observation | None, dict[str, Reward], bool, bool, dict[str, Any]]:
         """Play one action for the player to move.
@@ -205,38 +238,36 @@ class Contest:
             every player, terminated, truncated (ended by `max_turns`), and an info dict.
 
         Raises:
-            ResetNeeded: before the first reset.
-            EpisodeOver: after the end; nothing changes.
-            TypeError: the action is not text; nothing changes.
+            ResetNeeded, EpisodeOver, TypeError: see `check_action`; nothing changes.
         """
-        self._require_reset("step")
-        if self.outcome is not None:
-            raise EpisodeOver(f"{self._name} has ended ({self.outcome.reason}); call reset() before the next step()")
-        action = Action(action) if isinstance(action, str) else action
-        if not isinstance(action, Action) or not isinstance(action.text, str):
-            raise TypeError(f"an action must be a str or an Action, not {type(action).__name__}; to pass, play an empty text")
-        role, player = str(self._role), self.player_of[str(self._role)]
-        chars = len(action.text)
+        action = self.check_action(action)
+        role = str(self._role)
+        player, chars = self.player_of[role], len(action.text)
         text, cut = action.text[: self.max_chars], action.truncated or chars > self.max_chars
-        self._seen[player] = self.observe()
         (self.cut_roles.add if cut else self.cut_roles.discard)(role)
         extracted, complaint = self._play(role, text, cut)
-        self.transcript.events.append(Event(self.turn, player, role, text, cut, chars, extracted, complaint, self.visible_to(role)))
+        event = Event(self.turn, player, role, text, cut, chars, extracted, complaint, tuple(self.visible_to(role)))
+        self._transcript.events.append(event)
         if complaint is None:
             self.turn, self._invalid_in_a_row = self.turn + 1, 0
             self._role = self.next_role()
         else:
             self._invalid_in_a_row += 1
-        self._complaint = complaint
         out_of_turns = self._role is not None and self.turn >= self.max_turns
         if self._invalid_in_a_row > self.retries:
-            self._end(f"forfeit: {complaint}", self._forfeit(role))
+            self._end(f"forfeit: {complaint}", offender=role)
         elif self._role is None or out_of_turns:
-            self._end("max_turns" if out_of_turns else "completed", self.reward_rule(self._scores()))
-        rewards: dict[str, Reward] = dict(self.outcome.rewards) if self.outcome else dict.fromkeys(self.players, 0.0)
+            self._end("max_turns" if out_of_turns else "completed")
+        else:
+            self._ask(complaint)
         info = self._info(player, chars=chars, truncated=cut, invalid=complaint)
-        observation = self.observe() if self.outcome is None else None
-        return observation, rewards, self.outcome is not None and not out_of_turns, self.outcome is not None and out_of_turns, info
+        if self.outcome is None:
+            return self.observe(), dict.fromkeys(self.players, 0.0), False, False, info
+        return None, dict(self.outcome.rewards), not out_of_turns, out_of_turns, info
+
+    def fork(self) -> Self:
+        """Return an independent copy that goes on from here as this contest would; what is read-only is shared."""
+        return copy.deepcopy(self)
 
     def visible_to(self, role: str) -> tuple[str, ...]:
         """Return the players that may see what `role` says now. Default: everyone."""
@@ -245,7 +276,7 @@ class Contest:
     @property
     def reward_range(self) -> tuple[float, float]:
         """Least and greatest reward of a player."""
-        return self.reward_rule.range()
+        return self.reward_rule.range(self.score_range)
 
     @property
     def zero_sum(self) -> bool:
@@ -259,6 +290,12 @@ class Contest:
 
     def close(self) -> None:
         """Release what the game holds. May be called at any time, and twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- how it works -------------------------------------------------------------------------------
 
@@ -275,37 +312,58 @@ class Contest:
         except InvalidMove as move:
             return None, str(move) or "invalid move"
 
-    def _messages(self, role: str) -> tuple[Message, ...]:
-        prompt = self.prompt(role)
+    def _ask(self, complaint: str | None) -> None:
+        """Show the role to move its prompt; it is computed here alone, once a turn."""
+        if self._role is None:
+            return
+        prompt = self.prompt(self._role)
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(message) for message in prompt]
-        if self._complaint is not None:
-            messages.append({"role": "user", "content": f"That was not a legal move: {self._complaint}. Try again."})
-        return tuple(messages)
+        if complaint is not None:
+            again = f"That was not a legal move: {complaint}. Try again."
+            if messages and messages[-1]["role"] == "user":  # many chat templates refuse two user messages in a row
+                messages[-1]["content"] += f"\n\n{again}"
+            else:
+                messages.append({"role": "user", "content": again})
+        player = self.player_of[self._role]
+        self._shown[player] = Observation(player, self._role, tuple(messages))
 
     def _scores(self) -> dict[str, Reward]:
         scores = self.score()
-        return {role: _finite(scores[role], self._name) for role in self.roles}
+        if set(scores) != set(self.roles):
+            raise Error(f"score() of {self._name} must give {', '.join(self.roles)} a score each, not {dict(scores)}")
+        return {role: self._checked(scores[role]) for role in self.roles}
+
+    def _checked(self, score: Reward) -> Reward:
+        low, high = self.score_range
+        if score is not None and not low <= score <= high:
+            raise Error(f"{self._name} gave the score {score}; declare another score_range than [{low}, {high}], or give None")
+        return None if score is None else float(score)
 
     def _forfeit(self, offender: str) -> dict[str, dict[str, Reward]]:
         low, high = self.reward_range
+        if self.zero_sum:
+            high = -low / (len(self.roles) - 1)
         return {role: {"forfeit": low if role == offender else high} for role in self.roles}
 
-    def _end(self, reason: str, components: Mapping[str, Mapping[str, Reward]]) -> None:
-        forfeit = reason.startswith("forfeit")
-        scores = dict.fromkeys(self.roles, None) if forfeit else self._scores()
-        by_player = {player: self.role_of[player] for player in self.players}
+    def _end(self, reason: str, *, offender: str | None = None) -> None:
+        self._role = None
+        scores: dict[str, Reward] = dict.fromkeys(self.roles) if offender is not None else self._scores()
+        components = self._forfeit(offender) if offender is not None else self.reward_rule(scores)
         self.outcome = Outcome(
-            rewards=FrozenDict({p: total(components[r]) for p, r in by_player.items()}),
-            scores=FrozenDict({p: scores[r] for p, r in by_player.items()}),
-            components=FrozenDict({p: FrozenDict(dict(components[r])) for p, r in by_player.items()}),
-            roles=FrozenDict(by_player),
+            rewards=FrozenDict({player: total(components[role]) for player, role in self.role_of.items()}),
+            scores=FrozenDict({player: scores[role] for player, role in self.role_of.items()}),
+            components=freeze({player: components[role] for player, role in self.role_of.items()}),
+            roles=FrozenDict(self.role_of),
             reason=reason,
-            details=FrozenDict({} if forfeit else self.verdicts()),
+            details=freeze({} if offender is not None else self.verdicts()),
         )
-        self.transcript.outcome = self.outcome
+        self._transcript.outcome = self.outcome
 
-    def _info(self, player: str | None, *, chars: int = 0, truncated: bool = False, invalid: str | None = None) -> dict[str, Any]:
-        return {"turn": self.turn, "player": player, "chars": chars, "truncated": truncated, "invalid": invalid, **self.details()}
+    def _info(
+        self, player: str | None, *, chars: int = 0, truncated: bool = False, invalid: str | None = None
+    ) -> dict[str, Any]:
+        move = {"turn": self.turn, "player": player, "chars": chars, "truncated": truncated, "invalid": invalid}
+        return move | copy.deepcopy(self.details())
 
     def _require_reset(self, what: str) -> None:
         if not self._started:
@@ -313,11 +371,21 @@ class Contest:
 
     def _next_seed(self, seed: int | None) -> int:
         if seed is None:
-            return int(self._seeds.integers(2**63))
+            entropy, count = self._seed_stream
+            self._seed_stream = (entropy, count + 1)
+            # 53 bits: every JSON reader takes them for an integer
+            return int(np.random.SeedSequence([entropy, count]).generate_state(1, np.uint64)[0] >> np.uint64(11))
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise Error(f"seed must be a non-negative integer or None, not {seed!r}")
-        self._seeds = np.random.default_rng([int(seed), 1])
+        self._seed_stream = (int(seed), 0)
         return int(seed)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = object.__new__(type(self))
+        memo[id(self)] = twin
+        for name, value in vars(self).items():
+            vars(twin)[name] = value if name in self.shared else copy.deepcopy(value, memo)
+        return twin
 
     def _check_roles(self, roles: Mapping[str, str]) -> dict[str, str]:
         if set(roles) != set(self.players) or sorted(roles.values()) != sorted(self.roles):
@@ -329,11 +397,3 @@ class Contest:
 
 def _default_players(n: int) -> tuple[str, ...]:
     return DEFAULT_PLAYERS[:n] if n <= len(DEFAULT_PLAYERS) else tuple(f"player_{i}" for i in range(n))
-
-
-def _finite(score: Reward, name: str) -> Reward:
-    if score is None:
-        return None
-    if not np.isfinite(score):
-        raise Error(f"{name} gave the score {score}; a score must be finite, or None where it can't be computed")
-    return float(score)

@@ -1,9 +1,9 @@
-"""How a prompt shows a player what another player said.
+r"""How a prompt shows a player what another player said.
 
 The quoted text is data: nothing in it may look like the instructions around it, like another speaker, or
 like the tokens of a chat template. Every line of it is therefore prefixed as in Markdown ("> "), also after
-the exotic line breaks of Unicode, and the marks of the common chat templates get a backslash. The
-transcript keeps the text itself, verbatim.
+the exotic line breaks of Unicode, and a backslash splits what looks like a special token: <\|im_end|\>,
+<\start_of_turn>, [\INST]. Different texts have different quotations. The transcript keeps the text itself.
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ from __future__ import annotations
 import re
 
 _LINE_BREAK = re.compile("(\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029])")
-# <|im_end|>, <|eot_id|>, <|turn>, <turn|>, <start_of_turn>, <s>, </s>, [INST] …
+# The backslashes in the look-aheads are those of the text: "<\|" gets a second one, so that it differs from "<|".
 _CHAT_MARK = re.compile(
-    r"<(?=\|)|\|(?=>)|<(?=/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think|tool_call|tool_response)>)|\[(?=/?INST\])",
+    r"<(?=\\*[|｜])|[|｜](?=\\*>)"  # <|im_end|>, <|turn>, <turn|>, <｜User｜>
+    r"|<(?=\\*/?[^\W\d][\w.-]*>)"  # <s>, </s>, <start_of_turn>, <think>, <tool_call>, and any other tag
+    r"|\[(?=\\*[|])|[|](?=\\*\])"  # [|user|]
+    r"|\[(?=\\*/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_\w+|THINK|ARGS|BOS|EOS|g?MASK|CLS|SEP|PAD|UNK)\])",
     re.IGNORECASE,
 )
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+_THOUGHT_MARK = re.compile(
+    r"(?P<open><(?:think|thinking|thought)>|\[THINK\]|<\|channel>thought\b)|</(?:think|thinking|thought)>|\[/THINK\]|<channel\|>",
+    re.IGNORECASE,
+)
 
 
 def quote(text: str) -> str:
@@ -26,6 +33,20 @@ def quote(text: str) -> str:
 
 
 def strip_thoughts(text: str) -> str:
-    """Return `text` without its hidden reasoning: `<think>…</think>`, unclosed ones, and ones opened by the prompt."""
-    _, closed, after = text.rpartition("</think>")
-    return _THOUGHT.sub("", after if closed else text).strip()
+    """Return `text` without its hidden reasoning.
+
+    Reasoning is what stands between the marks of thinking models (<think>…</think>, [THINK]…[/THINK],
+    <|channel>thought…<channel|>), what follows a mark that is never closed (the text was cut off), and
+    everything before a closing mark that was never opened (the prompt had opened it).
+    """
+    kept: list[str] = []
+    thinking, end = False, 0
+    for mark in _THOUGHT_MARK.finditer(text):
+        if not thinking:
+            kept.append(text[end : mark.start()])
+            if not mark["open"]:
+                kept.clear()
+        thinking, end = bool(mark["open"]), mark.end()
+    if not thinking:
+        kept.append(text[end:])
+    return "".join(kept).strip()

@@ -251,7 +251,7 @@ def _raise_not_found(namespace: str | None, name: str, version: int | None) -> N
 
 
 def _did_you_mean(wanted: str, choices: list[str]) -> str:
-    folded = {}
+    folded: dict[str, str] = {}
     for choice in choices:
         folded.setdefault(_fold(parse_id(choice)[1]), choice)
     near = difflib.get_close_matches(_fold(wanted), folded, n=1, cutoff=_ALIKE)

@@ -13,7 +13,8 @@ With s the own score and r the mean score of the rivals (Agon, arXiv 2607.07690)
 | `cooperative`           | score of the last role   |
 | `zero_sum`              | s − r                    |
 
-A score that could not be computed is `None`, and so is every component that depends on it.
+A score that could not be computed is `None`, and so is every component that depends on it. Without rivals
+there is no bonus, and nothing to be won in a zero sum.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from agon_env.types import Reward
 
 Scores: TypeAlias = Mapping[str, Reward]
 Components: TypeAlias = dict[str, dict[str, Reward]]
+Range: TypeAlias = tuple[float, float]
 
 
 class RewardRule(Protocol):
@@ -38,8 +40,8 @@ class RewardRule(Protocol):
         """Return the components of every role's reward."""
         ...
 
-    def range(self) -> tuple[float, float]:
-        """Return the least and the greatest reward for scores in [0, 1]."""
+    def range(self, scores: Range = (0.0, 1.0)) -> Range:
+        """Return the least and the greatest reward for scores in the closed interval `scores`."""
         ...
 
 
@@ -50,11 +52,11 @@ def total(components: Mapping[str, Reward]) -> Reward:
 
 
 def rival_score(scores: Scores, role: str) -> Reward:
-    """Return the mean score of everyone but `role`; None if one of them is missing, 0 if there is nobody."""
-    rivals = [score for other, score in scores.items() if other != role]
+    """Return the mean score of everyone but `role`; None if one of them is missing, the own score if there is nobody."""
+    rivals = [score for other, score in scores.items() if other != role] or [scores[role]]
     if any(score is None for score in rivals):
         return None
-    return fmean(score for score in rivals if score is not None) if rivals else 0.0
+    return fmean(score for score in rivals if score is not None)
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,9 @@ class OutcomeReward:
         """Return `{role: {"outcome": s}}`."""
         return {role: {"outcome": score} for role, score in scores.items()}
 
-    def range(self) -> tuple[float, float]:
-        """Return (0, 1)."""
-        return 0.0, 1.0
+    def range(self, scores: Range = (0.0, 1.0)) -> Range:
+        """Return the range of the scores."""
+        return scores
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,16 @@ class CompetitiveReward:
 
     def __call__(self, scores: Scores) -> Components:
         """Return `{role: {"outcome": s, "bonus": λ·max(0, s − r)}}`."""
-        return {role: {"outcome": score, "bonus": self._bonus(score, rival_score(scores, role))} for role, score in scores.items()}
+        bonuses = {role: self._bonus(score, rival_score(scores, role)) for role, score in scores.items()}
+        return {role: {"outcome": score, "bonus": bonuses[role]} for role, score in scores.items()}
 
     def _bonus(self, own: Reward, rival: Reward) -> Reward:
         return None if own is None or rival is None else self.bonus * max(0.0, own - rival)
 
-    def range(self) -> tuple[float, float]:
-        """Return (0, 1 + λ)."""
-        return 0.0, 1.0 + self.bonus
+    def range(self, scores: Range = (0.0, 1.0)) -> Range:
+        """Return (0, 1 + λ) for scores in [0, 1]."""
+        low, high = scores
+        return low, high + self.bonus * (high - low)
 
 
 @dataclass(frozen=True)
@@ -107,9 +111,9 @@ class CooperativeReward:
         final = list(scores.values())[-1]
         return {role: {"team": final} for role in scores}
 
-    def range(self) -> tuple[float, float]:
-        """Return (0, 1)."""
-        return 0.0, 1.0
+    def range(self, scores: Range = (0.0, 1.0)) -> Range:
+        """Return the range of the scores."""
+        return scores
 
 
 @dataclass(frozen=True)
@@ -120,15 +124,16 @@ class ZeroSumReward:
 
     def __call__(self, scores: Scores) -> Components:
         """Return `{role: {"outcome": s, "rival": −r}}`."""
-        rivals = {role: rival_score(scores, role) for role in scores}
-        return {
-            role: {"outcome": score, "rival": None if rivals[role] is None else 0.0 - rivals[role]}  # type: ignore[operator]
-            for role, score in scores.items()
-        }
+        return {role: {"outcome": score, "rival": _negated(rival_score(scores, role))} for role, score in scores.items()}
 
-    def range(self) -> tuple[float, float]:
-        """Return (-1, 1)."""
-        return -1.0, 1.0
+    def range(self, scores: Range = (0.0, 1.0)) -> Range:
+        """Return (-1, 1) for scores in [0, 1]."""
+        low, high = scores
+        return low - high, high - low
+
+
+def _negated(score: Reward) -> Reward:
+    return None if score is None else 0.0 - score
 
 
 RULES: dict[str, Callable[..., RewardRule]] = {

@@ -2,22 +2,24 @@
 
 One header line, one line per event, one outcome line; many contests may follow one another in a file.
 The header holds the spec, the seed and the options, so that `replay` can play the file again and prove
-that it says what happened, and `rescore` can judge it by today's verifier. Lines are split at "\\n" alone:
-model text is full of characters (U+2028, U+0085, …) that `str.splitlines` would break at.
+that it says what happened, and `rescore` can judge it by today's verifier. Lines are split at the line feed
+alone: model text is full of characters (U+2028, U+0085, …) that `str.splitlines` would break at. Lone
+surrogates survive; a high and a low one side by side are read back as the character that they encode.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from agon_env.errors import TranscriptError
-from agon_env.types import Action, FrozenDict, Outcome
+from agon_env.types import Action, Outcome, freeze
 
 if TYPE_CHECKING:
     from agon_env.contest import Contest
@@ -44,13 +46,13 @@ class Header:
         """Describe a contest that has just been reset."""
         return cls(
             env=env.spec.id if env.spec is not None else None,
-            kwargs=dict(env.spec.kwargs) if env.spec is not None else {},
+            kwargs=freeze(env.spec.kwargs if env.spec is not None else {}),
             seed=env.seed,
-            options=dict(options),
+            options=freeze(options),
             players=env.players,
-            roles=dict(env.role_of),
-            details=env.details(),
-            versions={"agon-env": _own_version()},
+            roles=freeze(env.role_of),
+            details=freeze(env.details()),
+            versions=freeze({"agon-env": _own_version()}),
         )
 
 
@@ -82,17 +84,33 @@ class Transcript:
     outcome: Outcome | None = None
 
     def to_lines(self) -> Iterator[str]:
-        """Yield the JSON lines of this contest, without line ends."""
-        yield _dump({"type": "header", **asdict(self.header)})
+        """Yield the JSON lines of this contest, without line ends.
+
+        Raises:
+            TranscriptError: an argument, option or detail of the contest has no JSON form.
+        """
+        from agon_env.registry import jsonable_kwargs
+
+        try:
+            kwargs = jsonable_kwargs(self.header.env or "this contest", self.header.kwargs)
+        except ValueError as error:
+            raise TranscriptError(str(error)) from error
+        yield _dump({"type": "header", **asdict(replace(self.header, kwargs=kwargs))})
         for event in self.events:
             yield _dump({"type": "event", **asdict(event)})
         if self.outcome is not None:
             yield _dump({"type": "outcome", **outcome_dict(self.outcome)})
 
     def save(self, path: str | Path) -> None:
-        """Append this contest to `path`."""
-        with open(path, "a", encoding="utf-8", newline="\n") as file:
-            file.write("".join(line + "\n" for line in self.to_lines()))
+        """Append this contest to `path`. A torn last line, which a crash left there, is cut off first.
+
+        Raises:
+            TranscriptError: the file ends in a line that is not from a transcript.
+        """
+        lines = "".join(line + "\n" for line in self.to_lines())
+        with open(path, "ab+") as file:
+            _cut_torn_line(file, path)
+            file.write(lines.encode("ascii"))
 
     def render(self) -> str:
         """Return the contest as plain text for people."""
@@ -101,18 +119,24 @@ class Transcript:
             parts.append(f"[outcome] {self.outcome.reason}; rewards {dict(self.outcome.rewards)}")
         return "\n\n".join(parts)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Transcript:
+        return Transcript(self.header, list(self.events), self.outcome)  # the records themselves never change
+
 
 def load(path: str | Path) -> list[Transcript]:
     """Read every contest of a file.
 
+    A last line that is not complete is what a crash leaves behind: it is skipped.
+
     Raises:
-        TranscriptError: a line is not what it should be; the message names the line. A last line without
-            an end is what a crash leaves behind: it is skipped.
+        TranscriptError: a line is not what it should be; the message names the line.
     """
-    with open(path, encoding="utf-8", newline="\n") as file:
-        text = file.read()
-    *complete, _torn = text.split("\n")
-    return list(_parse(complete, str(path)))
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            *lines, last = file.read().split("\n")
+    except UnicodeDecodeError as error:
+        raise TranscriptError(f"{path} is not a transcript: {error}") from error
+    return list(_parse([*lines, last] if _is_json(last) else lines, str(path)))
 
 
 def replay(transcript: Transcript) -> Contest:
@@ -122,11 +146,14 @@ def replay(transcript: Transcript) -> Contest:
         TranscriptError: the contest can't be made again, or does not go as the transcript says.
     """
     env = _play_again(transcript)
-    if transcript.outcome is not None and (env.outcome is None or outcome_dict(env.outcome) != outcome_dict(transcript.outcome)):
-        now = None if env.outcome is None else dict(env.outcome.rewards)
+    name = f"{transcript.header.env} (seed {transcript.header.seed})"
+    for number, (then, now) in enumerate(zip(transcript.events, env.transcript.events, strict=True)):
+        if replace(now, chars=then.chars) != then:  # the original length of a text that was cut is not known any more
+            raise TranscriptError(f"event {number} of {name} differs in the replay: {now} is not {then}")
+    if transcript.outcome is not None and env.outcome != transcript.outcome:
         raise TranscriptError(
-            f"the replay of {transcript.header.env} (seed {transcript.header.seed}) ends with rewards {now}, "
-            f"the transcript says {dict(transcript.outcome.rewards)}; use rescore() if the verifier has changed on purpose",
+            f"the replay of {name} ends with {env.outcome}, the transcript says {transcript.outcome}; "
+            "use rescore() if the verifier has changed on purpose",
         )
     return env
 
@@ -138,24 +165,18 @@ def rescore(transcript: Transcript) -> Outcome | None:
 
 def outcome_dict(outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as plain JSON values."""
-    return {
-        "rewards": dict(outcome.rewards),
-        "scores": dict(outcome.scores),
-        "components": {player: dict(parts) for player, parts in outcome.components.items()},
-        "roles": dict(outcome.roles),
-        "reason": outcome.reason,
-        "details": json.loads(_dump(dict(outcome.details))),
-    }
+    plain: dict[str, Any] = json.loads(_dump(asdict(outcome)))
+    return plain
 
 
 def _play_again(transcript: Transcript) -> Contest:
-    from agon_env.registry import make
+    from agon_env.registry import jsonable_kwargs, make
 
     header = transcript.header
     if header.env is None:
         raise TranscriptError("this contest was not made by agon_env.make(), so its transcript can't be played again")
-    env = make(header.env, **header.kwargs)
-    env.reset(seed=header.seed, options={**header.options, "roles": header.roles})
+    env = make(header.env, **jsonable_kwargs(header.env, header.kwargs))
+    env.reset(seed=header.seed, options={**json.loads(_dump(header.options)), "roles": header.roles})
     for number, event in enumerate(transcript.events):
         if env.done or env.current_player != event.player:
             raise TranscriptError(f"event {number}: {event.player} moves in the transcript, but not in the replay")
@@ -172,13 +193,13 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Transcript]:
             if kind == "header":
                 if current is not None:
                     yield current
-                current = Transcript(Header(**{**record, "players": tuple(record["players"])}))
+                current = Transcript(Header(**freeze(record)))
             elif current is None:
                 raise ValueError(f"a {kind} comes before any header")
             elif kind == "event":
-                current.events.append(Event(**{**record, "visible_to": tuple(record["visible_to"])}))
+                current.events.append(Event(**freeze(record)))
             elif kind == "outcome":
-                current.outcome = Outcome(**{key: FrozenDict(v) if isinstance(v, dict) else v for key, v in record.items()})
+                current.outcome = Outcome(**freeze(record))
             else:
                 raise ValueError(f"unknown type {kind!r}")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -187,9 +208,38 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Transcript]:
         yield current
 
 
+_START = b'{"type": "'
+
+
 def _dump(record: Mapping[str, Any]) -> str:
     # ASCII keeps lone surrogates, U+2028 and their kin from breaking a line or the encoding.
-    return json.dumps(record, ensure_ascii=True, allow_nan=False)
+    try:
+        return json.dumps(record, ensure_ascii=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TranscriptError(f"a transcript holds plain JSON values alone ({error}): {record}") from error
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _cut_torn_line(file: BinaryIO, path: str | Path) -> None:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 1))
+    if file.read() in (b"", b"\n"):
+        return
+    file.seek(0)
+    torn = file.read().rpartition(b"\n")[2]
+    if not torn.startswith(_START[: len(torn)]):
+        raise TranscriptError(f"{path} does not end like a transcript; give another file, or end its last line")
+    if _is_json(torn.decode("ascii", "replace")):
+        file.write(b"\n")
+    else:
+        file.truncate(size - len(torn))
 
 
 @cache

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
+import numpy as np
+
 Message: TypeAlias = dict[str, str]
 """A chat message with the keys `role` ("system", "user" or "assistant") and `content`."""
 
@@ -36,6 +38,15 @@ class FrozenDict(dict[str, Any]):
         return FrozenDict(copy.deepcopy(dict(self), memo))
 
 
+def freeze(value: Any) -> Any:
+    """Return `value` so that nobody can change it: dicts frozen, lists as tuples, numpy scalars as Python's, at any depth."""
+    if isinstance(value, Mapping):
+        return FrozenDict({key: freeze(item) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(freeze(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
 @dataclass(frozen=True)
 class Observation:
     """What one player sees when it is its turn.
@@ -55,6 +66,10 @@ class Observation:
     def text(self) -> str:
         """The contents of all messages as one string, separated by blank lines."""
         return "\n\n".join(message["content"] for message in self.messages)
+
+    def copy(self) -> Observation:
+        """Return an equal observation that shares no message with this one."""
+        return Observation(self.player, self.role, tuple(dict(message) for message in self.messages))
 
 
 @dataclass(frozen=True)
@@ -90,8 +105,8 @@ class Outcome:
     @property
     def winner(self) -> str | None:
         """The one player with the highest reward; None for a tie or where a reward is missing."""
-        if any(reward is None for reward in self.rewards.values()):
+        rewards = {player: reward for player, reward in self.rewards.items() if reward is not None}
+        if len(rewards) < len(self.rewards):
             return None
-        best = max(self.rewards.values())
-        leaders = [player for player, reward in self.rewards.items() if reward == best]
+        leaders = [player for player, reward in rewards.items() if reward == max(rewards.values())]
         return leaders[0] if len(leaders) == 1 else None

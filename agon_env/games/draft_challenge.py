@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agon_env.contest import Contest
+from agon_env.errors import Error
 from agon_env.quoting import quote, strip_thoughts
 from agon_env.rewards import RewardRule
 from agon_env.tasks import Problem, Task, load_task
@@ -19,6 +20,7 @@ class ProblemContest(Contest):
     """A contest about one problem of a task, in which every role gives an answer that is verified."""
 
     option_names = frozenset({"index"})
+    shared = Contest.shared | {"task", "problem"}
     held_out: ClassVar[Mapping[str, Any]] = FrozenDict(split="test")
 
     def __init__(
@@ -50,7 +52,11 @@ class ProblemContest(Contest):
     def setup(self, rng: np.random.Generator, options: Mapping[str, Any]) -> None:
         """Take the problem at `options["index"]`, or draw one."""
         index = options.get("index")
-        self.problem: Problem = self.task[int(index) if index is not None else int(rng.integers(self.task.size or 2**31))]
+        if index is None:
+            index = rng.integers(self.task.size or 2**31)
+        elif isinstance(index, bool) or not isinstance(index, int | np.integer) or index < 0:
+            raise Error(f"the reset option 'index' must be a non-negative integer, not {index!r}")
+        self.problem: Problem = self.task[int(index)]
         self.texts: dict[str, str] = {}
         self._verdicts: dict[str, Verdict] | None = None
 
