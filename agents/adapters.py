@@ -1,0 +1,370 @@
+"""The adapters of one frozen model: the only file that touches PEFT's adapter state.
+
+PEFT's own switches are slow (they walk every module and set `requires_grad`, about 50 ms on 36 layers) and
+have side effects: `set_adapter` freezes the adapters that it leaves, `disable_adapter` unfreezes the active
+one on exit. Here every adapter stays trainable all the time and a switch sets two plain attributes on each
+LoRA layer, which is what PEFT's forward reads. Where these attributes are missing, the public calls are used
+and `requires_grad` is put back.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from peft.tuners.lora import LoraLayer
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from agents.errors import AdapterError, AdapterMismatch, AdapterSwitched
+
+BASE = "base"
+"""The name of no adapter at all: the frozen model itself."""
+
+WEIGHTS_FILE = "adapter_model.safetensors"
+CONFIG_FILE = "adapter_config.json"
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_TOWERS = re.compile(r"(^|\.)(vision|visual|audio)")
+"""Parts of multimodal models that never see text."""
+
+
+@dataclass(frozen=True)
+class AdapterSpec:
+    """The shape of a LoRA adapter. There is no dropout: old and new log-probabilities must agree."""
+
+    rank: int = 32
+    """Rank of the two factors."""
+    alpha: float | None = None
+    """The update is scaled by alpha / rank; None is 2 · rank."""
+    target_modules: str | tuple[str, ...] = "all-linear"
+    """Names of the linear layers that are adapted; "all-linear" takes every one but the output head."""
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ValueError(f"the rank of an adapter must be at least 1, not {self.rank}")
+
+
+class Adapters:
+    """Named LoRA adapters on one frozen model, of which at most one is active."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        """Freeze `model` (a Hugging Face causal language model) and watch its backward passes."""
+        self.model = model
+        self.peft: PeftModel | None = None
+        self._layers: list[LoraLayer] = []
+        self._parameters: dict[str, dict[str, nn.Parameter]] = {}
+        self._fast = True
+        self._lock = threading.RLock()
+        model.requires_grad_(False)
+        _decoder(model).register_forward_hook(self._watch)
+
+    # --- which adapters there are -------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The adapters, in the order in which they were added."""
+        return tuple(self._parameters)
+
+    def add(self, name: str, spec: AdapterSpec, *, seed: int) -> None:
+        """Add a trainable adapter that starts as the identity: A is random by `seed`, B is 0.
+
+        The weights are float32 whatever the base is. The global random generators are left alone.
+
+        Raises:
+            AdapterError: the name is taken or can't be used.
+        """
+        self._check_new(name)
+        config = LoraConfig(
+            r=spec.rank,
+            lora_alpha=2 * spec.rank if spec.alpha is None else spec.alpha,  # type: ignore[arg-type]  # a float will do
+            target_modules=self._targets(spec.target_modules),
+            lora_dropout=0.0,
+            bias="none",
+            task_type="CAUSAL_LM",
+        )
+        with self._lock, torch.random.fork_rng(devices=self._cuda_devices()):
+            active = self.active
+            if self.peft is None:
+                self.peft = get_peft_model(self.model, config, adapter_name=name)
+            else:
+                self.peft.add_adapter(name, config)
+            self._layers = [module for module in self.model.modules() if isinstance(module, LoraLayer)]
+            mark = f".{name}."
+            self._parameters[name] = {key: p for key, p in self.model.named_parameters() if mark in key and "lora_" in key}
+            self._fast = self._can_switch_fast()
+            self._select(active)
+            for parameters in self._parameters.values():
+                for parameter in parameters.values():
+                    parameter.requires_grad_(True)
+        self.reset(name, seed=seed)
+
+    def parameters(self, name: str) -> list[nn.Parameter]:
+        """Return the parameters of one adapter: always the same objects, in the same order."""
+        return list(self._known(name).values())
+
+    def named_parameters(self, name: str) -> dict[str, nn.Parameter]:
+        """Return the parameters of one adapter by their names in the model."""
+        return dict(self._known(name))
+
+    def reset(self, name: str, *, seed: int) -> None:
+        """Put an adapter back to what `add` makes of `seed`."""
+        self._known(name)
+        with torch.random.fork_rng(devices=self._cuda_devices()), torch.no_grad():
+            torch.manual_seed(seed)
+            for layer in self._layers:
+                layer.reset_lora_parameters(name, init_lora_weights=True)
+
+    # --- which one is active ------------------------------------------------------------------------
+
+    @property
+    def active(self) -> str | None:
+        """The adapter that a forward pass uses now; None for the bare model. Read from PEFT's own state."""
+        if not self._layers or self._layers[0].disable_adapters:
+            return None
+        (name,) = self._layers[0].active_adapters
+        return name
+
+    @contextmanager
+    def use(self, name: str | None) -> Iterator[None]:
+        """Run the block with one adapter; None or "base" is the bare model. Nests, and puts back what was.
+
+        A forward pass and its backward pass belong into the same block; a backward pass that meets another
+        adapter raises `AdapterSwitched`. Other threads wait until the block ends.
+        """
+        wanted = None if name in (None, BASE) else name
+        if wanted is not None:
+            self._known(wanted)
+        with self._lock:
+            before = self.active
+            self._select(wanted)
+            try:
+                yield
+            finally:
+                self._select(before)
+
+    # --- files --------------------------------------------------------------------------------------
+
+    def save(self, name: str, folder: str | Path) -> None:
+        """Write one adapter to its own folder, in the layout that `PeftModel.from_pretrained` loads.
+
+        The folder is complete or absent: it is written aside and renamed.
+        """
+        folder = Path(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        aside, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{end}") for end in ("new", "old"))
+        for left_over in (aside, old):
+            shutil.rmtree(left_over, ignore_errors=True)
+        aside.mkdir()
+        tensors = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in self.state(name).items()}
+        save_file(tensors, aside / WEIGHTS_FILE, metadata={"format": "pt"})
+        self._saved_config(name).save_pretrained(str(aside))
+        for path in aside.iterdir():
+            _sync(path)
+        if folder.exists():
+            folder.rename(old)
+        aside.rename(folder)
+        _sync(folder.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def load(self, name: str, folder: str | Path) -> None:
+        """Read the weights of an adapter from a folder that `save` or PEFT wrote.
+
+        Raises:
+            AdapterMismatch: the folder holds no adapter, or one of another shape; nothing is changed.
+        """
+        tensors, saved = read_folder(folder)
+        config = self._peft_config(name)
+        for field in ("r", "lora_alpha", "use_rslora", "use_dora"):
+            if field in saved and saved[field] != getattr(config, field):
+                raise AdapterMismatch(
+                    f"the adapter in {folder} has {field}={saved[field]}, but {name!r} has {getattr(config, field)}"
+                )
+        expected = self.state(name)
+        if missing := sorted(expected.keys() - tensors.keys()):
+            raise AdapterMismatch(f"the adapter in {folder} lacks {len(missing)} tensors of {name!r}, for example {missing[0]}")
+        if unknown := sorted(tensors.keys() - expected.keys()):
+            raise AdapterMismatch(
+                f"the adapter in {folder} has {len(unknown)} tensors that {name!r} lacks, for example {unknown[0]}"
+            )
+        for key, tensor in tensors.items():
+            if tensor.shape != expected[key].shape:
+                raise AdapterMismatch(
+                    f"{key} in {folder} has the shape {tuple(tensor.shape)}, not {tuple(expected[key].shape)}"
+                )
+        set_peft_model_state_dict(self.peft, tensors, adapter_name=name)
+
+    def state(self, name: str) -> dict[str, Tensor]:
+        """Return the tensors of one adapter under PEFT's names for files, which do not hold the adapter's name."""
+        self._known(name)
+        # The state is handed in, because PEFT would otherwise collect that of the whole model.
+        state = {f"base_model.model.{key}": parameter.data for key, parameter in self._parameters[name].items()}
+        return get_peft_model_state_dict(self.peft, state, adapter_name=name, save_embedding_layers=False)
+
+    # --- what it costs ------------------------------------------------------------------------------
+
+    def count(self, name: str) -> int:
+        """Return how many parameters one adapter has."""
+        return sum(parameter.numel() for parameter in self._known(name).values())
+
+    def overhead(self, name: str) -> float:
+        """Return the memory of one adapter as a share of the base model's. Works on the meta device too."""
+        adapter = sum(parameter.nbytes for parameter in self._known(name).values())
+        return adapter / sum(tensor.nbytes for tensor in self._base_tensors().values())
+
+    def base_checksum(self) -> str:
+        """Return a SHA-256 over every weight of the frozen model; the same before and after adapters are added."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self._base_tensors().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    # --- how it works -------------------------------------------------------------------------------
+
+    def _select(self, name: str | None) -> None:
+        if not self._layers:
+            return
+        if self._fast:
+            for layer in self._layers:
+                layer._disable_adapters = name is None
+                if name is not None:
+                    layer._active_adapter = [name]
+            return
+        tuner: Any = self.peft.base_model if self.peft is not None else None
+        parameters = [parameter for group in self._parameters.values() for parameter in group.values()]
+        trainable = [parameter.requires_grad for parameter in parameters]
+        if name is None:
+            tuner.disable_adapter_layers()
+        else:
+            tuner.set_adapter(name)
+            tuner.enable_adapter_layers()
+        for parameter, requires_grad in zip(parameters, trainable, strict=True):
+            parameter.requires_grad_(requires_grad)
+
+    def _can_switch_fast(self) -> bool:
+        """Return whether PEFT still keeps its state where the fast switch writes it."""
+        layer = self._layers[0]
+        if not (hasattr(layer, "_active_adapter") and hasattr(layer, "_disable_adapters")):
+            return False
+        before = layer._active_adapter, layer._disable_adapters
+        layer._active_adapter, layer._disable_adapters = ["probe"], True
+        heard = layer.active_adapters == ["probe"] and layer.disable_adapters
+        layer._active_adapter, layer._disable_adapters = before
+        return heard
+
+    def _watch(self, _module: nn.Module, _args: Any, output: Any) -> None:
+        """Tie the output of a forward pass to the adapter that made it."""
+        hidden = output[0] if not isinstance(output, Tensor) else output
+        if not hidden.requires_grad:
+            return
+        used = self.active
+
+        def check(_gradient: Tensor) -> None:
+            if self.active != used:
+                raise AdapterSwitched(
+                    f"a forward pass ran with {used or BASE!r}, but its backward pass meets {self.active or BASE!r}; "
+                    f"run both in the same `with base.use({used!r}):` block",
+                )
+
+        hidden.register_hook(check)
+
+    def _known(self, name: str) -> dict[str, nn.Parameter]:
+        if name not in self._parameters:
+            there_are = ", ".join(self._parameters) or "none yet"
+            raise AdapterError(f"there is no adapter {name!r}; there are: {there_are}. Add one with base.policy({name!r})")
+        return self._parameters[name]
+
+    def _check_new(self, name: str) -> None:
+        if name in self._parameters:
+            raise AdapterError(f"there is an adapter {name!r} already; choose another name, or reset it")
+        if name in (BASE, "default"):
+            raise AdapterError(f"{name!r} can't name an adapter: PEFT and this library give it a meaning of its own")
+        # PEFT keeps adapters in an nn.ModuleDict and finds their tensors by name within dotted paths.
+        if not _NAME.fullmatch(name) or name.startswith("lora_") or name == "weight" or hasattr(nn.ModuleDict, name):
+            raise AdapterError(f"{name!r} can't name an adapter; take letters, digits, '-' and '_', for example \"alice\"")
+
+    def _targets(self, target_modules: str | Sequence[str]) -> str | list[str]:
+        """Return what PEFT is to adapt; "all-linear" leaves out the parts that never see text."""
+        if isinstance(target_modules, str):
+            has_towers = any(_TOWERS.search(name) for name, _ in self.model.named_modules())
+            if target_modules != "all-linear" or not has_towers:
+                return target_modules
+            head = self.model.get_output_embeddings()
+            return [
+                name.replace(".base_layer", "")
+                for name, module in self.model.named_modules()
+                if isinstance(module, nn.Linear) and module is not head and not _TOWERS.search(name) and ".lora_" not in name
+            ]
+        return list(target_modules)
+
+    def _peft_config(self, name: str) -> Any:
+        self._known(name)
+        assert self.peft is not None
+        return self.peft.peft_config[name]
+
+    def _saved_config(self, name: str) -> LoraConfig:
+        config = copy.copy(self._peft_config(name))
+        config.inference_mode = True
+        if isinstance(config.target_modules, set):
+            config.target_modules = sorted(config.target_modules)  # a set is written in an order of its own each time
+        return config
+
+    def _base_tensors(self) -> dict[str, Tensor]:
+        adapted = {id(parameter) for group in self._parameters.values() for parameter in group.values()}
+        tensors: dict[str, Tensor] = {name: p for name, p in self.model.named_parameters() if id(p) not in adapted}
+        tensors |= dict(self.model.named_buffers())
+        return {name.replace(".base_layer", ""): tensor for name, tensor in tensors.items()}
+
+    def _cuda_devices(self) -> list[torch.device]:
+        return sorted({p.device for p in self.model.parameters() if p.device.type == "cuda"}, key=str)
+
+
+def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and the configuration of a saved adapter.
+
+    Raises:
+        AdapterMismatch: the folder does not hold one.
+    """
+    weights, config = Path(folder) / WEIGHTS_FILE, Path(folder) / CONFIG_FILE
+    if not weights.is_file() or not config.is_file():
+        raise AdapterMismatch(f"{folder} holds no adapter: it lacks {config.name if weights.is_file() else weights.name}")
+    return load_file(weights), json.loads(config.read_text(encoding="utf-8"))
+
+
+def read_spec(folder: str | Path) -> AdapterSpec:
+    """Return the shape of a saved adapter."""
+    _, config = read_folder(folder)
+    targets = config["target_modules"]
+    return AdapterSpec(
+        rank=config["r"],
+        alpha=config["lora_alpha"],
+        target_modules=targets if isinstance(targets, str) else tuple(targets),
+    )
+
+
+def _decoder(model: PreTrainedModel) -> nn.Module:
+    """Return the part of the model whose output every gradient passes through, whoever computes the logits."""
+    decoder = model.get_decoder()
+    return decoder if isinstance(decoder, nn.Module) else model
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

