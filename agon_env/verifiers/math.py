@@ -1,0 +1,80 @@
+"""`MathVerifier`: is the final answer of a text the gold?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import monotonic
+
+from agon_env.verifiers.expression import Expr
+from agon_env.verifiers.extraction import extract_answer
+from agon_env.verifiers.latex import normalise
+from agon_env.verifiers.pool import WorkerFailed, WorkerTimeout, shared_pool
+from agon_env.verifiers.structure import same
+from agon_env.verifiers.verdict import Verdict
+
+
+class _NeedsWorker(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class MathVerifier:
+    r"""Checks mathematical answers exactly.
+
+    The answer is what `extract_answer` finds: the last `\boxed{…}`, else the last `answer:` line. Words, letters,
+    numbers and arithmetic are compared in this process; formulas with roots, functions or symbols in a worker
+    process that is killed at the deadline. Nothing is ever evaluated as a program.
+
+    Reasons: "equal", "different", "no answer", "too long", and with the score None "timeout", "no gold" and
+    "error".
+    """
+
+    deadline: float = 3.0
+    """Seconds that one verdict may take in a worker, apart from the worker's start."""
+    max_chars: int = 1000
+    """Longer answers are not read."""
+
+    def score(self, completion: str, gold: str) -> Verdict:
+        """Judge one completion: 1.0 if its final answer is the gold, 0.0 if not, None if that can't be known."""
+        return self._judge(completion, gold, use_worker=True)
+
+    def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
+        """Judge many `(completion, gold)` pairs, in order; equal pairs once, the ones that need a worker side by side."""
+        verdicts: dict[tuple[str, str], Verdict] = {}
+        hard: list[tuple[str, str]] = []
+        for pair in dict.fromkeys(pairs):
+            try:
+                verdicts[pair] = self._judge(*pair, use_worker=False)
+            except _NeedsWorker:
+                hard.append(pair)
+        if len(hard) > 1:
+            with ThreadPoolExecutor(shared_pool().size) as threads:
+                verdicts |= zip(hard, threads.map(lambda pair: self.score(*pair), hard), strict=True)
+        elif hard:
+            verdicts[hard[0]] = self.score(*hard[0])
+        return [verdicts[pair] for pair in pairs]
+
+    def _judge(self, completion: str, gold: str, *, use_worker: bool) -> Verdict:
+        answer = extract_answer(completion)
+        if not normalise(gold):
+            return Verdict(None, answer, "no gold")
+        if answer is None:
+            return Verdict(0.0, None, "no answer")
+        if len(answer) > self.max_chars:
+            return Verdict(0.0, answer[: self.max_chars], "too long")
+        end = monotonic() + self.deadline
+
+        def compare(relation: str, gold: Expr, answer: Expr) -> bool:
+            if not use_worker:
+                raise _NeedsWorker
+            return shared_pool().compare(relation, gold, answer, deadline=max(0.01, end - monotonic()))
+
+        try:
+            equal = same(gold, answer, compare)
+        except WorkerTimeout:
+            return Verdict(None, answer, "timeout")
+        except WorkerFailed:
+            return Verdict(None, answer, "error")
+        return Verdict(float(equal), answer, "equal" if equal else "different")

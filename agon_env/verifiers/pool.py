@@ -1,0 +1,197 @@
+"""A small pool of worker processes that can be killed: a comparison that hangs costs one verdict, not the run.
+
+The pool belongs to the process, not to a verifier: verifiers stay plain data that can be copied and pickled.
+Workers start on the first comparison that needs one, and end with the process. They are started by `Popen`,
+neither forked from a process that holds threads nor dependent on an importable `__main__`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+START_SECONDS = 60.0
+"""What a worker may take to start (it imports sympy), before it counts as broken."""
+
+
+class WorkerTimeout(Exception):
+    """The comparison did not end by its deadline; its worker was killed."""
+
+
+class WorkerFailed(Exception):
+    """The comparison ended with an error, or took its worker down."""
+
+
+class Worker:
+    """One process; `ask` is called by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "agon_env.verifiers.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_environment(),
+            text=True,
+            encoding="utf-8",
+        )
+        self._replies: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, name="agon-verifier", daemon=True).start()
+        self._ready = False
+
+    def ask(self, request: dict[str, Any], deadline: float) -> bool:
+        """Return the reply to one request.
+
+        Raises:
+            WorkerTimeout: none came within `deadline` seconds, not counting the start of the process.
+            WorkerFailed: the process reported an error or died.
+        """
+        if not self._ready:
+            self._reply(START_SECONDS)
+            self._ready = True
+        try:
+            assert self._process.stdin
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise WorkerFailed("the worker is gone") from error
+        reply = self._reply(deadline)
+        if "error" in reply:
+            raise WorkerFailed(reply["error"])
+        return bool(reply["equal"])
+
+    @property
+    def alive(self) -> bool:
+        """True while the process runs."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def _reply(self, seconds: float) -> Any:
+        try:
+            line = self._replies.get(timeout=seconds)
+        except queue.Empty:
+            raise WorkerTimeout(f"no reply within {seconds:.1f} s") from None
+        if line is None:
+            raise WorkerFailed("the worker died")
+        return json.loads(line)
+
+    def _read(self) -> None:
+        # a thread, because a pipe can't be waited for with a time limit on every platform
+        with contextlib.suppress(OSError, ValueError):
+            for line in self._process.stdout or ():
+                self._replies.put(line)
+        self._replies.put(None)
+
+
+class WorkerPool:
+    """At most `size` workers, started as they are needed and used again."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._slots = threading.BoundedSemaphore(size)
+        self._idle: list[Worker] = []
+        self._lock = threading.Lock()
+        self._all: set[Worker] = set()
+
+    def compare(self, relation: str, gold: Any, answer: Any, *, deadline: float) -> bool:
+        """Return whether `relation` ("equal", "proportional", "positive") holds between two expressions.
+
+        Raises:
+            WorkerTimeout: not decided within `deadline` seconds.
+            WorkerFailed: the comparison failed.
+        """
+        with self._worker() as worker:
+            return worker.ask({"relation": relation, "gold": gold, "answer": answer, "deadline": deadline}, deadline)
+
+    @property
+    def started(self) -> int:
+        """Number of workers that run."""
+        with self._lock:
+            return len(self._all)
+
+    def close(self) -> None:
+        """Kill all workers; the pool can be used again."""
+        with self._lock:
+            workers, self._all, self._idle = self._all, set(), []
+        for worker in workers:
+            worker.kill()
+
+    @contextlib.contextmanager
+    def _worker(self) -> Iterator[Worker]:
+        with self._slots:
+            with self._lock:
+                worker = self._idle.pop() if self._idle else None
+            if worker is None or not worker.alive:
+                self._drop(worker)
+                worker = Worker()
+                with self._lock:
+                    self._all.add(worker)
+            healthy = False
+            try:
+                yield worker
+                healthy = True
+            except WorkerFailed:
+                healthy = worker.alive
+                raise
+            finally:
+                if healthy:
+                    with self._lock:
+                        self._idle.append(worker)
+                else:  # a time-out, or an interrupt in the middle of a reply
+                    self._drop(worker)
+
+    def _drop(self, worker: Worker | None) -> None:
+        if worker is not None:
+            with self._lock:
+                self._all.discard(worker)
+            worker.kill()
+
+
+def _environment() -> dict[str, str]:
+    """The worker imports what this process imports, in the same order, and computes with one thread."""
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [os.path.abspath(path) for path in sys.path if path]
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(paths if root in paths else [*paths, root]),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONIOENCODING": "utf-8",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def shared_pool() -> WorkerPool:
+    """Return the pool of this process."""
+    return _POOL
+
+
+def _fresh() -> WorkerPool:
+    return WorkerPool(size=max(1, min(4, (os.cpu_count() or 2) // 2)))
+
+
+def _after_fork() -> None:
+    # the workers of the parent answer the parent
+    global _POOL
+    _POOL = _fresh()
+
+
+_POOL = _fresh()
+atexit.register(lambda: _POOL.close())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
