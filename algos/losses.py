@@ -235,8 +235,7 @@ def merge_stats(pieces: Sequence[Stats]) -> Stats:
     Returns:
         `loss` and `tokens` summed, names ending in `_max` as maxima, all others as means weighted by tokens.
     """
-    tokens = sum(piece["tokens"] for piece in pieces)
-    merged: Stats = {"loss": sum(piece["loss"] for piece in pieces), "tokens": tokens}
+    merged: Stats = {name: float(sum(piece[name] for piece in pieces)) for name in ("loss", "tokens")}
     for name in sorted({name for piece in pieces for name in piece} - merged.keys()):
         having = [piece for piece in pieces if name in piece]
         if name.endswith("_max"):

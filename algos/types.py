@@ -54,9 +54,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of one policy for one optimiser step."""
+    """Rows of one policy for one optimiser step. The loss is their mean: leave out what is not to be counted."""
 
     rows: tuple[Row, ...]
     temperature: float = 1.0
     """The temperature that the rows were sampled at; log-probabilities are taken at it."""
+    normalizer: float | None = None
+    """What the sum of the losses is divided by; see `algos.losses.count_normalizer`. None: counted from the rows.
+    Of a batch in several parts, each part carries the count of the whole."""
     meta: Mapping[str, float] = field(default_factory=dict)

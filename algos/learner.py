@@ -1,0 +1,259 @@
+"""`Learner`: the four verbs between an algorithm and whatever does the work; `LocalLearner` does it here, in torch.
+
+sample(policy, prompts)            tokens
+forward_backward(policy, batch)    a gradient, added to what the policy has accumulated
+optim_step(policy)                 the update
+save(policy, folder)               the policy as files
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from agents.policy import LLMPolicy
+from agents.sampling import Completion, SamplingParams
+from agents.shared_base import SharedBase
+from algos.batching import PaddedRows, micro_batches, pad_rows
+from algos.logprobs import check_head, token_logprobs
+from algos.losses import LossConfig, count_normalizer, merge_stats, policy_loss
+from algos.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer
+from algos.types import Batch, Row, Stats
+
+__all__ = ["Learner", "LocalLearner", "NoGradient", "NonFiniteUpdate", "OptimConfig"]
+
+
+class NoGradient(RuntimeError):
+    """A backward pass did not reach the parameters of the policy that it should train."""
+
+
+class Learner(Protocol):
+    """What an algorithm needs done. Implementations may be elsewhere: only ids, numbers and names cross."""
+
+    def sample(
+        self,
+        policy: LLMPolicy,
+        prompts: Sequence[Sequence[int]],
+        *,
+        params: SamplingParams,
+        seeds: Sequence[int],
+    ) -> list[Completion]:
+        """Return one completion for each prompt, from the policy as it is now."""
+        ...
+
+    def forward_backward(self, policy: LLMPolicy, batch: Batch) -> Stats:
+        """Add the gradient of the loss on `batch` to the policy's gradient; return statistics."""
+        ...
+
+    def optim_step(self, policy: LLMPolicy) -> Stats:
+        """Update the policy, and no other, by its gradient; return statistics."""
+        ...
+
+    def save(self, policy: LLMPolicy, folder: str | Path) -> None:
+        """Write the policy's adapter to `folder`, in PEFT's layout."""
+        ...
+
+
+class LocalLearner:
+    """The four verbs on this machine: one frozen base, an adapter and an optimiser for each policy."""
+
+    def __init__(
+        self,
+        base: SharedBase,
+        *,
+        loss: LossConfig | None = None,
+        optim: OptimConfig | None = None,
+        total_steps: int | None = None,
+    ) -> None:
+        """Learn on the policies of `base`.
+
+        Args:
+            base: what the policies share. Its model is in evaluation mode, so that no dropout comes between the
+                log-probabilities of the sampler and those of the learner.
+            loss: what is minimised.
+            optim: how.
+            total_steps: optimiser steps of the whole run, for schedules that decay.
+
+        Raises:
+            UnsupportedHead: the model's head does something to its logits that is not known here.
+            ValueError: the loss or the schedule lacks a length.
+        """
+        self.base = base
+        self.loss = loss if loss is not None else LossConfig()
+        self.optim = optim if optim is not None else OptimConfig()
+        self.total_steps = total_steps
+        if self.loss.loss_type == "dr_grpo" and self.loss.max_tokens is None:
+            raise ValueError('loss_type "dr_grpo" divides by a constant length: set max_tokens of the loss')
+        if self.optim.schedule != "constant" and total_steps is None:
+            raise ValueError(f'the schedule "{self.optim.schedule}" needs total_steps, the steps of the whole run')
+        self._optimizers: dict[str, PolicyOptimizer] = {}
+        check_head(base.model)
+
+    def sample(
+        self,
+        policy: LLMPolicy,
+        prompts: Sequence[Sequence[int]],
+        *,
+        params: SamplingParams,
+        seeds: Sequence[int],
+    ) -> list[Completion]:
+        """Return one completion for each prompt, by the policy's own engine."""
+        return policy.sample(prompts, params=params, seeds=seeds)
+
+    def forward_backward(self, policy: LLMPolicy, batch: Batch) -> Stats:
+        """Add the gradient of the loss on `batch` to what the policy has accumulated since its last step.
+
+        The batch is what the loss averages over: every row with tokens counts, also one whose advantage is 0.
+        Whoever makes the batch leaves the rows of dropped groups out (`Advantages.kept`). A row with advantage
+        0 adds nothing to the gradient unless there is a KL term, so it is counted and not computed; statistics
+        are over the rows that were computed.
+
+        Args:
+            policy: whose adapter learns.
+            batch: the rows. Where there is a KL term and a row lacks `ref_logprobs`, they are computed here,
+                from the bare base.
+
+        Returns:
+            Detached floats: those of `policy_loss`, and `rows` and `rows_computed`. With no row to compute,
+            only `loss`, `tokens` (both 0) and these two.
+
+        Raises:
+            NonFiniteUpdate: the loss is not finite.
+            NoGradient: the gradient did not reach the policy's parameters.
+
+        After any error the policy's accumulated gradient is dropped, so that no half of it is ever stepped.
+        """
+        optimizer = self._optimizer(policy)
+        normalizer = batch.normalizer
+        if normalizer is None:
+            normalizer = count_normalizer(self.loss.loss_type, [len(row.completion_ids) for row in batch.rows])
+        rows = [row for row in batch.rows if row.completion_ids and (row.advantage != 0 or self.loss.kl_coef)]
+        if self.loss.kl_coef:
+            rows = self._with_reference(rows, temperature=batch.temperature)
+        try:
+            pieces = self._accumulate(policy, optimizer, rows, normalizer, batch.temperature)
+        except BaseException:
+            optimizer.drop_gradient()
+            raise
+        return {**merge_stats(pieces), "rows": float(len(batch.rows)), "rows_computed": float(len(rows))}
+
+    def optim_step(self, policy: LLMPolicy) -> Stats:
+        """Update the policy by its accumulated gradient, clipped; no other policy moves.
+
+        Returns:
+            `grad_norm` before clipping, and `learning_rate`.
+
+        Raises:
+            NonFiniteUpdate: the gradient is not finite; nothing was stepped, the gradient is dropped.
+        """
+        return self._optimizer(policy).step()
+
+    def save(self, policy: LLMPolicy, folder: str | Path) -> None:
+        """Write the policy's adapter to `folder`, in PEFT's layout."""
+        policy.save(folder)
+
+    def logprobs(self, policy: LLMPolicy | None, rows: Sequence[Row], *, temperature: float = 1.0) -> list[tuple[float, ...]]:
+        """Score completions without gradient, in one block with one adapter.
+
+        Args:
+            policy: under whom; None is the bare base, the reference of the KL term.
+            rows: what to score; their own log-probabilities are not looked at.
+            temperature: the logits are divided by it.
+
+        Returns:
+            For each row the log-probability of each of its completion tokens, in nats.
+        """
+        unscored = [replace(row, old_logprobs=(0.0,) * len(row.completion_ids), ref_logprobs=None) for row in rows]
+        result: list[tuple[float, ...]] = [()] * len(rows)
+        with torch.no_grad(), self.base.use(policy.name if policy is not None else None):
+            for indices in micro_batches(unscored, self.optim.token_budget):
+                padded = self._pad([unscored[index] for index in indices])
+                logp_BT, _ = token_logprobs(self.base.model, padded, temperature=temperature, chunk=self.optim.logit_chunk)
+                for index, logp_T in zip(indices, logp_BT.tolist(), strict=True):
+                    result[index] = tuple(logp_T[: len(rows[index].completion_ids)])
+        return result
+
+    def state_dict(self, policy: LLMPolicy) -> dict[str, Tensor]:
+        """Return what the policy's optimiser needs to go on: flat names → tensors, fit for safetensors."""
+        return self._optimizer(policy).state_dict()
+
+    def load_state_dict(self, policy: LLMPolicy, state: dict[str, Tensor]) -> None:
+        """Put the policy's optimiser back to what `state_dict` returned.
+
+        Raises:
+            ValueError: the state is that of another policy; nothing is changed.
+        """
+        self._optimizer(policy).load_state_dict(state)
+
+    def _accumulate(
+        self, policy: LLMPolicy, optimizer: PolicyOptimizer, rows: Sequence[Row], normalizer: float, temperature: float
+    ) -> list[Stats]:
+        pieces: list[Stats] = []
+        # Forward and backward see the same adapter; recomputed parts of the forward pass too.
+        with self.base.use(policy.name):
+            for indices in micro_batches(rows, self.optim.token_budget):
+                loss, stats = self._loss(self._pad([rows[index] for index in indices]), normalizer, temperature)
+                if not math.isfinite(stats["loss"]):
+                    raise NonFiniteUpdate(
+                        f"the loss of {policy.name!r} is {stats['loss']} on a micro-batch of {len(indices)} rows; nothing was "
+                        "stepped. Look at the log-probabilities of these rows, and at the learning rate"
+                    )
+                if not loss.requires_grad:
+                    raise NoGradient(f"the loss does not depend on any trainable parameter of {policy.name!r}: was it frozen?")
+                loss.backward()
+                pieces.append(stats)
+        if pieces and all(parameter.grad is None for parameter in optimizer.parameters.values()):
+            raise NoGradient(f"the gradient went elsewhere than to {policy.name!r}: was it frozen, or another made active?")
+        return pieces
+
+    def _loss(self, rows: PaddedRows, normalizer: float, temperature: float) -> tuple[Tensor, Stats]:
+        logp_BT, entropy_BT = token_logprobs(
+            self.base.model, rows, temperature=temperature, chunk=self.optim.logit_chunk, entropy=True
+        )
+        loss, stats = policy_loss(
+            logp_BT,
+            rows.old_logp_BT,
+            rows.advantages_B,
+            rows.mask_BT,
+            loss_type=self.loss.loss_type,
+            clip_low=self.loss.clip_low,
+            clip_high=self.loss.clip_high,
+            ref_logp_BT=rows.ref_logp_BT,
+            kl_coef=self.loss.kl_coef,
+            kl_estimator=self.loss.kl_estimator,
+            kl_weighted=self.loss.kl_weighted,
+            max_tokens=self.loss.max_tokens,
+            normalizer=normalizer,
+            entropy_BT=entropy_BT,
+        )
+        # One transfer for all of them.
+        return loss, dict(zip(stats, torch.stack([value.float() for value in stats.values()]).tolist(), strict=True))
+
+    def _pad(self, rows: Sequence[Row]) -> PaddedRows:
+        return pad_rows(rows, device=self.base.model.device)
+
+    def _with_reference(self, rows: Sequence[Row], *, temperature: float) -> list[Row]:
+        """Fill in the reference log-probabilities that are missing, all in one block."""
+        missing = [index for index, row in enumerate(rows) if row.ref_logprobs is None]
+        scored = self.logprobs(None, [rows[index] for index in missing], temperature=temperature)
+        filled = list(rows)
+        for index, ref_logprobs in zip(missing, scored, strict=True):
+            filled[index] = replace(rows[index], ref_logprobs=ref_logprobs)
+        return filled
+
+    def _optimizer(self, policy: LLMPolicy) -> PolicyOptimizer:
+        """Return the policy's own optimiser; made when it is first needed."""
+        if policy.base is not self.base:
+            raise ValueError(f"the policy {policy.name!r} belongs to another base than this learner's")
+        if policy.name not in self._optimizers:
+            if not policy.parameters():
+                raise ValueError(f"{policy.name!r} is the bare base, which is never trained; make a policy with a name")
+            parameters = self.base.adapters.named_parameters(policy.name)
+            self._optimizers[policy.name] = PolicyOptimizer(parameters, self.optim, total_steps=self.total_steps)
+        return self._optimizers[policy.name]

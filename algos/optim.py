@@ -1,0 +1,168 @@
+"""The optimiser of one policy: AdamW over the parameters of one adapter, clipping, and the learning rate.
+
+Every policy has its own. An optimiser that two adapters share would move the idle one too: its momentum
+and its weight decay go on without a gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from algos.types import Stats
+
+Schedule: TypeAlias = Literal["constant", "linear", "cosine"]
+
+
+class NonFiniteUpdate(RuntimeError):
+    """A loss or a gradient is infinite or NaN. Nothing was stepped, and the gradients of the policy were dropped."""
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """How the policies are updated, each by its own AdamW."""
+
+    learning_rate: float = 1e-3
+    """Peak learning rate. 1e-3 suits a model of a million parameters; adapters of real ones take 1e-5 to 5e-5."""
+    warmup_steps: int = 0
+    """Steps over which the learning rate rises to its peak."""
+    schedule: Schedule = "constant"
+    """What the learning rate does afterwards: "constant", or "linear" or "cosine" down to 0 at the last step."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """AdamW's decay rates of the two moments."""
+    eps: float = 1e-8
+    """AdamW's term against division by zero."""
+    weight_decay: float = 0.0
+    """AdamW's decoupled weight decay."""
+    max_grad_norm: float | None = 1.0
+    """The gradient of each policy is scaled down to this norm; None does not clip."""
+    token_budget: int = 16_384
+    """Most tokens, padding included, of one micro-batch. It bounds memory and changes no gradient."""
+    logit_chunk: int | None = None
+    """Tokens whose logits exist at once. None: as many as fit into 0.5 GB."""
+
+    def __post_init__(self) -> None:
+        if not self.learning_rate >= 0:
+            raise ValueError(f"learning_rate must be a number ≥ 0, not {self.learning_rate}")
+        if self.warmup_steps < 0:
+            raise ValueError(f"warmup_steps must be at least 0, not {self.warmup_steps}")
+        if self.schedule not in ("constant", "linear", "cosine"):
+            raise ValueError(f'schedule must be "constant", "linear" or "cosine", not {self.schedule!r}')
+        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
+            raise ValueError(f"max_grad_norm must be above 0, or None to clip nothing, not {self.max_grad_norm}")
+        if self.token_budget < 1 or (self.logit_chunk is not None and self.logit_chunk < 1):
+            raise ValueError(f"token_budget and logit_chunk must be at least 1, not {self.token_budget} and {self.logit_chunk}")
+
+
+def learning_rate(step: int, config: OptimConfig, *, total_steps: int | None = None) -> float:
+    """Return the learning rate of a step.
+
+    Args:
+        step: counted from 0. The first step of a warm-up of w steps has 1/w of the peak.
+        config: peak, warm-up and schedule.
+        total_steps: steps of the whole run, where a decaying rate reaches 0.
+
+    Raises:
+        ValueError: the schedule decays, but it is not said until when.
+    """
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    if config.schedule == "constant":
+        return config.learning_rate
+    if total_steps is None:
+        raise ValueError(f'the schedule "{config.schedule}" needs total_steps, the steps of the whole run')
+    done = min(1.0, (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps))
+    return config.learning_rate * (1 - done if config.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2)
+
+
+class PolicyOptimizer:
+    """AdamW over the parameters of one policy, and of no other."""
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], config: OptimConfig, *, total_steps: int | None = None) -> None:
+        """Begin at step 0.
+
+        Args:
+            parameters: name → parameter; whatever they require at the moment, these are what is trained.
+            config: how.
+            total_steps: steps of the whole run, for schedules that decay.
+        """
+        self.parameters, self.config, self.total_steps = dict(parameters), config, total_steps
+        self.steps = 0
+        """How often `step` was called; the place in the schedule."""
+        self._adam = torch.optim.AdamW(
+            list(self.parameters.values()),
+            lr=learning_rate(0, config, total_steps=total_steps),
+            betas=config.betas,
+            eps=config.eps,
+            weight_decay=config.weight_decay,
+        )
+
+    def step(self) -> Stats:
+        """Clip the gradient, update the parameters, drop the gradient.
+
+        Where there is no gradient, because no row of the batch carried a signal, nothing moves; the schedule
+        goes on.
+
+        Returns:
+            `grad_norm` (before clipping) and `learning_rate`.
+
+        Raises:
+            NonFiniteUpdate: the gradient is not finite.
+        """
+        rate = learning_rate(self.steps, self.config, total_steps=self.total_steps)
+        gradients = [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients) if gradients else torch.zeros(())
+        if not norm.isfinite():
+            self.drop_gradient()
+            raise NonFiniteUpdate(f"the norm of the gradient is {norm.item()}; the step was not taken")
+        if gradients:
+            if self.config.max_grad_norm is not None:
+                torch.nn.utils.clip_grads_with_norm_(self.parameters.values(), self.config.max_grad_norm, norm)
+            for group in self._adam.param_groups:
+                group["lr"] = rate
+            self._adam.step()
+            self.drop_gradient()
+        self.steps += 1
+        return {"grad_norm": norm.item(), "learning_rate": rate}
+
+    def drop_gradient(self) -> None:
+        """Forget the gradient. It becomes None: for Adam a gradient of 0 is not the same as none."""
+        self._adam.zero_grad(set_to_none=True)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return copies of the moments and counters, by flat names; fit for safetensors. Gradients are not part of it."""
+        state = {"steps": torch.tensor(self.steps)}
+        for name, parameter in self.parameters.items():
+            for key, value in self._adam.state.get(parameter, {}).items():
+                state[f"{key}:{name}"] = value.detach().clone()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from where `state_dict` was taken.
+
+        Raises:
+            ValueError: the state is that of other parameters; nothing is changed.
+        """
+        moments: dict[Tensor, dict[str, Tensor]] = {}
+        for key, value in state.items():
+            if key == "steps":
+                continue
+            kind, _, name = key.partition(":")
+            parameter = self.parameters.get(name)
+            if parameter is None or (kind != "step" and value.shape != parameter.shape):
+                raise ValueError(
+                    f"the optimiser state holds {key} {tuple(value.shape)}, which is none of this policy's parameters"
+                )
+            # Adam keeps its step counters on the CPU.
+            moments.setdefault(parameter, {})[kind] = value.clone() if kind == "step" else value.to(parameter.device, copy=True)
+        if "steps" not in state or (moments and len(moments) != len(self.parameters)):
+            raise ValueError("the optimiser state is incomplete: it does not cover every parameter of this policy")
+        self.steps = int(state["steps"])
+        self._adam.state.clear()
+        self._adam.state.update(moments)
+        self.drop_gradient()
