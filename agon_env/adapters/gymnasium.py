@@ -1,0 +1,157 @@
+"""A contest as a Gymnasium environment: one seat is yours, the others are played for you.
+
+Example:
+    ```python
+    env = agon_env.to_gymnasium(agon_env.make("ArithmeticDuel-v0"), seat="challenger", rivals=my_drafter)
+    env = gymnasium.make("agon_env/ArithmeticDuel-v0", seat="challenger", rivals=my_drafter)  # after import agon_env
+    env = gymnasium.make("agon_env:agon_env/ArithmeticDuel-v0", …)  # imports agon_env by itself
+    ```
+An id with a namespace, `Space/Game-v0`, is `agon_env/Space.Game-v0` in Gymnasium, which has but one level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import nan
+from typing import Any, TypeAlias
+
+import gymnasium
+
+from agon_env.contest import Contest
+from agon_env.errors import Error
+from agon_env.registry import make
+from agon_env.spaces import TextSpace
+from agon_env.types import Action, Observation
+
+Rival: TypeAlias = Callable[[Observation], str | Action]
+
+OBSERVATION_CHARS = 2**24
+"""Characters that an observation may have in the views; a prompt has no bound of its own."""
+
+
+class GymnasiumContest(gymnasium.Env[str, str]):
+    """The contest as its player in one seat sees it. Observations and actions are texts.
+
+    - The observation is `Observation.text`; the chat messages are in `info["messages"]`.
+    - The reward is what the seat was paid since its last action. A reward that could not be computed is NaN,
+      and `info["unscored"]` is True.
+    - A contest that a rival ends before the seat has moved ends with the first `step`, whatever its action.
+    """
+
+    metadata = {  # noqa: RUF012 - gymnasium.Env declares it as an instance attribute
+        "render_modes": ["ansi"],
+        "render_fps": 1,
+    }
+
+    def __init__(
+        self,
+        contest: Contest,
+        seat: str | None = None,
+        rivals: Rival | Mapping[str, Rival] | None = None,
+        *,
+        render_mode: str | None = None,
+    ) -> None:
+        """See `to_gymnasium`."""
+        self.contest = contest
+        self.seat = contest.players[0] if seat is None else seat
+        if self.seat not in (*contest.players, *contest.roles):
+            known = ", ".join((*contest.players, *contest.roles))
+            raise Error(f"there is no seat {self.seat!r}; name a player or a role: {known}")
+        if rivals is None and len(contest.players) > 1:
+            raise Error(f"{len(contest.players) - 1} other seats must be played: pass rivals=function of an observation")
+        self.rivals = rivals
+        self.render_mode = render_mode
+        self.observation_space = TextSpace(OBSERVATION_CHARS)
+        self.action_space = TextSpace(contest.max_chars)
+        self._reward, self._terminated, self._truncated = 0.0, False, False
+        self._ended_in_reset = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start a contest and let the rivals play until it is the seat's turn. Arguments as in `Contest.reset`."""
+        super().reset(seed=seed)
+        _, info = self.contest.reset(seed=int(self.np_random.integers(2**53)) if seed is None else seed, options=options)
+        self.player = self.seat if self.seat in self.contest.players else self.contest.player_of[self.seat]
+        self._reward, self._terminated, self._truncated = 0.0, False, False
+        self._let_rivals_play()
+        self._ended_in_reset = self.contest.done
+        return self._text(), self._info(info)
+
+    def step(self, action: str | Action) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Play `action` for the seat, then let the rivals play until it is the seat's turn again."""
+        if self._ended_in_reset:
+            self._ended_in_reset = False
+            info = {"turn": self.contest.turn, **self.contest.details()}
+        else:
+            self._reward = 0.0
+            info = self._play(action)
+            self._let_rivals_play()
+        return self._text(), self._reward, self._terminated, self._truncated, self._info(info)
+
+    def render(self) -> str | None:
+        """Return the contest so far as text, in the render mode "ansi"."""
+        return self.contest.render() if self.render_mode == "ansi" else None
+
+    def close(self) -> None:
+        """Close the contest."""
+        self.contest.close()
+
+    def _play(self, action: str | Action) -> dict[str, Any]:
+        _, rewards, self._terminated, self._truncated, info = self.contest.step(action)
+        reward = rewards[self.player]
+        self._reward += nan if reward is None else reward
+        return info
+
+    def _let_rivals_play(self) -> None:
+        while not self.contest.done and self.contest.current_player != self.player:
+            observation = self.contest.observe()
+            self._play(self._rival(observation)(observation))
+
+    def _rival(self, observation: Observation) -> Rival:
+        if not isinstance(self.rivals, Mapping):
+            assert self.rivals is not None
+            return self.rivals
+        for name in (observation.player, observation.role):
+            if name in self.rivals:
+                return self.rivals[name]
+        raise Error(f"nobody plays {observation.player} ({observation.role}); rivals holds {', '.join(self.rivals)}")
+
+    def _text(self) -> str:
+        return self.contest.observe(self.player).text
+
+    def _info(self, info: dict[str, Any]) -> dict[str, Any]:
+        seen = self.contest.observe(self.player)
+        return info | {"role": seen.role, "messages": seen.messages, "unscored": self._reward != self._reward}
+
+
+def to_gymnasium(
+    env: Contest,
+    seat: str | None = None,
+    rivals: Rival | Mapping[str, Rival] | None = None,
+    *,
+    render_mode: str | None = None,
+) -> GymnasiumContest:
+    """Return the view of `env` from one seat.
+
+    Args:
+        env: a contest; the view drives it from now on.
+        seat: a player or a role. Default: the first player.
+        rivals: a function from an observation to a text (agents are such functions) that plays all other seats,
+            or one per player or role.
+        render_mode: "ansi" or None.
+
+    Raises:
+        Error: there is no such seat, or nobody to play the others.
+    """
+    return GymnasiumContest(env, seat, rivals, render_mode=render_mode)
+
+
+def make_gymnasium(
+    contest: str,
+    *,
+    seat: str | None = None,
+    rivals: Rival | Mapping[str, Rival] | None = None,
+    render_mode: str | None = None,
+    **kwargs: Any,
+) -> GymnasiumContest:
+    """Build the contest with the id `contest` and return its view; what Gymnasium calls for "agon_env/<id>"."""
+    return to_gymnasium(make(contest, **kwargs), seat, rivals, render_mode=render_mode)
