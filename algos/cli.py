@@ -72,7 +72,7 @@ def evaluate(run: Annotated[Path, tyro.conf.Positional], problems: int = 512, se
     config = load_config(run)
     trained = Run.of(dataclasses.replace(config, eval_problems=problems, seed=seed))
     for name in trained.policies:
-        trained.base.load(name, run / name)
+        trained.base.load_adapter(name, run / name)
     figures, _ = trained.evaluate()
     print(json.dumps({"run": str(run), "env": config.env, **figures.summary()}, indent=2))
     return 0
@@ -100,7 +100,9 @@ def train(args: Sequence[str] | None = None, *, default: TrainConfig | None = No
     try:
         run_training(config, resume=resume)
     except Interrupted as stopped:
-        Console().print(Text(f"\\nStopped after a finished step; nothing is lost. Go on with:\\n  agon train --resume {stopped}"))
+        Console().print(
+            Text(f"\\nStopped after a finished step; nothing is lost. Go on with:\\n  agon train --resume {stopped}")
+        )
         return INTERRUPTED
     return 0
 

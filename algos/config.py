@@ -15,8 +15,8 @@ import tyro
 from algos.algorithm import Algorithm
 from algos.competitive import CompetitiveGRPO
 from algos.grpo import GRPO
-from algos.learner import OptimConfig
 from algos.losses import LossConfig
+from algos.optim import OptimConfig
 
 ALGORITHMS: dict[str, type[Algorithm]] = {"competitive_grpo": CompetitiveGRPO, "grpo": GRPO}
 
@@ -34,8 +34,8 @@ class TrainConfig:
     """How turns become updates; a key of `algos.config.ALGORITHMS`."""
     model: str = "embedded"
     """The frozen base: "embedded", "smollm2-135m", a folder, or an id on the Hugging Face hub."""
-    thinking: bool = False
-    """Whether chat templates that know thinking turn it on."""
+    thinking: bool | None = None
+    """Whether a chat template that knows thinking turns it on; None is the template's default."""
 
     # --- one step ---
     steps: int = 60
@@ -189,7 +189,10 @@ PRESETS: dict[str, TrainConfig] = {"tiny": TINY, "smollm2": SMOLLM2, "qwen3-1.7b
 
 
 def parse_config(
-    args: Sequence[str] | None = None, *, default: TrainConfig = TINY, description: str = "Train policies by letting them compete."
+    args: Sequence[str] | None = None,
+    *,
+    default: TrainConfig = TINY,
+    description: str = "Train policies by letting them compete.",
 ) -> tuple[TrainConfig, Path | None]:
     """Read a config from the command line.
 

@@ -141,7 +141,9 @@ def _advance(
         else:
             prompts, completions = [()] * len(asked), [None] * len(asked)
             said = [action if isinstance(action, Action) else Action(action) for action in agent.act(observations)]
-        for (index, observation), path, prompt_ids, completion, action in zip(asked, paths, prompts, completions, said, strict=True):
+        for (index, observation), path, prompt_ids, completion, action in zip(
+            asked, paths, prompts, completions, said, strict=True
+        ):
             actions[index] = action
             moves.append(_Move(player, name, observation.role, path[:-1], path, prompt_ids, completion, action.text))
     contests.step(actions)
@@ -162,7 +164,9 @@ def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tupl
     return [known[observation.text] for observation in observations]
 
 
-def _own_engine(policy: LLMPolicy, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]) -> list[Completion]:
+def _own_engine(
+    policy: LLMPolicy, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
+) -> list[Completion]:
     return policy.sample(prompts, params=params, seeds=seeds)
 
 

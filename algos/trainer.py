@@ -76,7 +76,7 @@ class Run:
         contest = agon_env.make(config.env, **options)
         held_out = agon_env.make(config.env, **options, **{k: v for k, v in contest.held_out.items() if k not in options})
         algorithm.seats(0, contest.roles)  # a contest with too few seats is refused before anything is loaded
-        base = SharedBase.load(config.model, device=config.device)
+        base = SharedBase.load(config.model, device=None if config.device == "auto" else config.device)
         params = SamplingParams(max_tokens=config.max_tokens, temperature=config.temperature)
         policies = {
             name: base.policy(
@@ -89,7 +89,8 @@ class Run:
             )
             for number, name in enumerate(algorithm.policies)
         }
-        learner = LocalLearner(base, optim=config.optim, loss=config.loss, total_steps=config.steps)
+        loss = replace(config.loss, max_tokens=config.loss.max_tokens or config.max_tokens)
+        learner = LocalLearner(base, loss=loss, optim=config.optim, total_steps=config.steps)
         return cls(config, algorithm, contest, held_out, base, policies, learner, params)
 
     def evaluate(self, on_contest: Callable[[int], None] | None = None) -> tuple[Evaluation, list[Contest]]:
@@ -158,12 +159,8 @@ class Run:
 
     def _update(self, policy: LLMPolicy, rows: Sequence[Row]) -> Stats:
         stats: Stats = {"rows": float(len(rows))}
-        if not rows:  # every group was without spread, or the policy had no turn that learns
-            return stats
-        if self.config.loss.kl_coef:
-            reference = self.learner.logprobs(None, rows, temperature=self.config.temperature)
-            rows = [replace(row, ref_logprobs=tuple(logprobs)) for row, logprobs in zip(rows, reference, strict=True)]
-        stats |= self.learner.forward_backward(policy, Batch(tuple(rows), temperature=self.config.temperature))
+        if rows:  # else every group was without spread, or the policy had no turn that learns
+            stats |= self.learner.forward_backward(policy, Batch(tuple(rows), temperature=self.config.temperature))
         return stats | self.learner.optim_step(policy)
 
     def _divergence(self, turns: Sequence[Turn]) -> Stats:
@@ -175,7 +172,11 @@ class Run:
             if probe:
                 own = self.learner.logprobs(self.policies[one], probe, temperature=self.config.temperature)
                 others = self.learner.logprobs(self.policies[other], probe, temperature=self.config.temperature)
-                ratios = [a - b for own_row, other_row in zip(own, others, strict=True) for a, b in zip(own_row, other_row, strict=True)]
+                ratios = [
+                    a - b
+                    for own_row, other_row in zip(own, others, strict=True)
+                    for a, b in zip(own_row, other_row, strict=True)
+                ]
                 stats[f"pair/kl_{one}_{other}"] = fmean(ratios)
         return stats
 
@@ -234,22 +235,19 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
 
 def banner_facts(run: Run, folder: Path) -> dict[str, str]:
     """Return what a person should know before the run begins."""
-    config, roles = run.config, run.contest.roles
+    config = run.config
+    _, info = copy.deepcopy(run.contest).reset(seed=config.seed)
     contests = config.problems * config.group_size * config.answers
-    base_size = run.base.parameter_count()
-    adapters = {name: run.base.adapter_parameter_count(name) for name in run.policies}
-    share = sum(adapters.values()) / base_size
+    roles = " → ".join(run.contest.roles)
     return {
-        "contest": f"{config.env} ({' → '.join(roles)}), rewards: {type(run.contest.reward_rule).__name__}",
-        "problems": str(run.contest.details_source()),
-        "base": f"{config.model}, {base_size:,} parameters, frozen, {run.base.dtype} on {run.base.device}",
-        "policies": ", ".join(f"{name}: LoRA r={config.lora_rank}, {size:,} parameters" for name, size in adapters.items())
-        + f" (together {100 * share:.1f} % of the base)",
-        "one step": f"{config.problems} problems × {config.group_size} drafts × {config.answers} answers = {contests} contests; "
-        f"then one update of each policy",
-        "run": f"{config.steps} steps, seed {config.seed}, {folder}",
-        "versions": f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads",
-        "loss": "close to 0 at every step, since the samples are fresh: the gradient is not",
+        "contest": f"{config.env} ({roles}), {run.contest.reward_rule}",
+        **({"problems": str(info["source"])} if "source" in info else {}),
+        **dict(run.base.facts()),
+        "one step": f"{config.problems} problems × {config.group_size} × {config.answers} = {contests} contests, "
+        f"then one update of {' and of '.join(run.policies)}",
+        "run": f"{config.steps} steps, seed {config.seed}, in {folder}",
+        "machine": f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads",
+        "note": "the loss is close to 0 at every step, because the samples are fresh; its gradient is not",
     }
 
 

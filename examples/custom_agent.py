@@ -1,6 +1,6 @@
 """An agent of your own: a function from what it sees to what it says, or a class that acts on a batch.
 
-    python examples/custom_agent.py
+python examples/custom_agent.py
 """
 
 import re

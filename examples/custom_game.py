@@ -1,6 +1,6 @@
 """A game of your own in less than 40 lines: two players split a pile of coins, and both must say the same split.
 
-    python examples/custom_game.py          # check the rules, play, and train two policies on it for a few steps
+python examples/custom_game.py          # check the rules, play, and train two policies on it for a few steps
 """
 
 import re

@@ -1,8 +1,8 @@
 """Watch two agents play a contest, or play one yourself.
 
-    python examples/play.py                                     # the embedded model against itself
-    python examples/play.py --players human embedded            # you draft, the model answers
-    python examples/play.py --players oracle random --env DeepMathDuel-v0 --seed 7
+python examples/play.py                                     # the embedded model against itself
+python examples/play.py --players human embedded            # you draft, the model answers
+python examples/play.py --players oracle random --env DeepMathDuel-v0 --seed 7
 """
 
 import tyro

@@ -1,7 +1,7 @@
 """Train one policy alone by GRPO: no rival, no draft, the outcome as its reward.
 
-    python examples/train_grpo.py
-    python examples/train_grpo.py --group-size 16 --seed 1
+python examples/train_grpo.py
+python examples/train_grpo.py --group-size 16 --seed 1
 """
 
 import dataclasses

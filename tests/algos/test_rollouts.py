@@ -1,0 +1,195 @@
+"""Rollouts: who is asked, what is paid to which move, and that nothing depends on what is batched together."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from agents import Agent
+from agents.sampling import SamplingParams
+from agon_env import Action, Contest, Observation
+from agon_env.errors import InvalidMove
+from agon_env.games import DraftChallenge, Solo
+from agon_env.tasks import Problem
+from agon_env.verifiers import Verdict
+from algos.evaluate import evaluate, tally, wilson
+from algos.rollouts import Rollout, Start, rollout, row_seed
+
+PARAMS = SamplingParams(max_tokens=8)
+
+
+class Exact:
+    def score(self, completion: str, gold: str) -> Verdict:
+        score = None if completion == "unreadable" else float(completion == gold)
+        return Verdict(score, completion, "compared")
+
+    def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
+        return [self.score(*pair) for pair in pairs]
+
+
+class Count:
+    """Problem i asks for the number i."""
+
+    name, source, instruction, size = "count", "here", "Say it.", None
+    verifier = Exact()
+
+    def __getitem__(self, index: int) -> Problem:
+        return Problem(str(index), f"number {index}", str(index))
+
+    def solution(self, problem: Problem) -> str:
+        return problem.answer
+
+
+class Script(Agent):
+    """Says the next of its lines at each turn, and remembers what it was asked."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines, self.asked = list(lines), []
+
+    def act(self, observations: Sequence[Observation]) -> list[Action]:
+        self.asked.append(list(observations))
+        return [Action(self.lines.pop(0)) for _ in observations]
+
+
+def starts(*indices: int) -> list[Start]:
+    return [Start(seed=index, options={"index": index}) for index in indices]
+
+
+def duel(**options: object) -> DraftChallenge:
+    return DraftChallenge(Count(), **{"reward": "competitive", "bonus": 0.5, **options})
+
+
+def play(
+    *,
+    drafts: Sequence[str],
+    answers: Sequence[str],
+    indices: Sequence[int] = (7,),
+    branches: Sequence[int] = (),
+    **options: object,
+) -> Rollout:
+    players = {"alice": Script(*drafts), "bob": Script(*answers)}
+    return rollout(lambda: duel(**options), players, starts(*indices), params=PARAMS, seed=0, branches=branches)
+
+
+def test_every_player_is_asked_once_per_turn_in_one_batch() -> None:
+    alice, bob = Script(*"7777"), Script(*"7777")
+    rollout(duel, {"alice": alice, "bob": bob}, starts(1, 2), params=PARAMS, seed=0, branches=(2,))
+    assert [len(batch) for batch in alice.asked] == [4]
+    assert [len(batch) for batch in bob.asked] == [4]
+    assert all("> 7" in observation.text for observation in bob.asked[0])
+
+
+def test_pairs_are_paid_by_the_environment() -> None:
+    played = play(drafts=["7", "no"], answers=["no", "7"], branches=(2, 1))
+    rewards = {(turn.role, turn.text): turn.reward for turn in played.turns}
+    assert rewards == {("drafter", "7"): 1.5, ("drafter", "no"): 0.0, ("challenger", "no"): 0.0, ("challenger", "7"): 1.5}
+    assert all(
+        turn.reward == contest.outcome.rewards[turn.player]
+        for turn, contest in zip(played.turns[:2], played.contests, strict=True)
+    )
+
+
+def test_a_drafter_meets_the_mean_of_its_answers() -> None:
+    played = play(drafts=["7", "no"], answers=["7", "no", "no", "no", "7", "7", "7", "no"], branches=(2, 4))
+    drafter = [turn for turn in played.turns if turn.role == "drafter"]
+    assert [turn.reward for turn in drafter] == [1 + 0.5 * (1 - 0.25), 0.0]
+    assert [turn.components["bonus"] for turn in drafter] == [0.5 * 0.75, 0.0]
+    challenger = [turn.reward for turn in played.turns if turn.role == "challenger"]
+    assert challenger == [1.0, 0.0, 0.0, 0.0, 1.5, 1.5, 1.5, 0.0]
+    assert len(played.contests) == 8
+
+
+def test_turns_name_the_problem_and_the_position_they_were_made_in() -> None:
+    played = play(drafts=["a", "b", "c", "d"], answers=list("abcdabcd"), indices=(3, 4), branches=(2, 2))
+    drafter = [turn for turn in played.turns if turn.role == "drafter"]
+    challenger = [turn for turn in played.turns if turn.role == "challenger"]
+    assert [turn.problem for turn in drafter] == [0, 0, 1, 1]
+    assert len({turn.parent for turn in drafter}) == 2
+    assert [turn.problem for turn in challenger] == [0] * 4 + [1] * 4
+    assert len({turn.parent for turn in challenger}) == 4
+
+
+def test_a_score_that_is_missing_is_left_out_and_never_0() -> None:
+    played = play(drafts=["7"], answers=["unreadable", "no"], branches=(1, 2))
+    drafter, lost, wrong = played.turns
+    assert drafter.reward == 1.5  # the rival's known mean is 0
+    assert lost.reward is None
+    assert wrong.reward == 0.0
+    alone = play(drafts=["7"], answers=["unreadable"])
+    assert [turn.reward for turn in alone.turns] == [None, None]  # the bonus can't be computed
+    assert alone.turns[0].score == 1.0
+
+
+def test_row_seeds_differ_by_place_and_not_by_company() -> None:
+    seeds = {row_seed(seed, (problem, branch)) for seed in range(3) for problem in range(5) for branch in range(5)}
+    assert len(seeds) == 75
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+class Insist(Contest):
+    """Says the word within three tries, or forfeits."""
+
+    roles = ("speaker", "judge")
+    retries = 2
+
+    def setup(self, rng: object, options: object) -> None:
+        self.said = False
+
+    def prompt(self, role: str) -> str:
+        return role
+
+    def apply(self, role: str, text: str) -> str:
+        if role == "speaker" and text != "word":
+            raise InvalidMove("say the word")
+        return text
+
+    def score(self) -> dict[str, float | None]:
+        return {"speaker": 0.25, "judge": 0.75}
+
+
+def test_refused_moves_are_turns_too_and_a_forfeit_pays_everyone() -> None:
+    players = {"alice": Script("what", "word"), "bob": Script("fine")}
+    played = rollout(Insist, players, [Start(0, {})], params=PARAMS, seed=0)
+    assert [(turn.role, turn.reward) for turn in played.turns] == [("speaker", 0.25), ("speaker", 0.25), ("judge", 0.75)]
+    players = {"alice": Script("a", "b", "c"), "bob": Script()}
+    played = rollout(Insist, players, [Start(0, {})], params=PARAMS, seed=0)
+    assert [turn.reward for turn in played.turns] == [0.0, 0.0, 0.0]
+    assert played.contests[0].outcome.rewards == {"alice": 0.0, "bob": 1.0}
+
+
+def test_tally_counts_fixes_and_breaks() -> None:
+    figures = tally([play(drafts=["7", "7", "no", "no", "no"], answers=["7", "no", "7", "no", "no"], branches=(5, 1))])
+    assert (figures.n, figures.draft_pass1, figures.answer_pass1) == (5, 0.4, 0.4)
+    assert figures.fix_rate == pytest.approx(1 / 3)
+    assert figures.break_rate == pytest.approx(1 / 2)
+    assert figures.ci95["answer_pass1"] == wilson(0.4, 5)
+    assert figures.mean_tokens is None
+
+
+def test_tally_leaves_out_what_could_not_be_scored() -> None:
+    figures = tally([play(drafts=["7", "7"], answers=["unreadable", "7"], branches=(2, 1))])
+    assert (figures.n, figures.unscored, figures.answer_pass1) == (1, 1, 1.0)
+
+
+def test_evaluation_plays_each_problem_once_in_both_orders() -> None:
+    right, wrong = Solver(), Script(*["no"] * 6)
+    figures, contests = evaluate(duel, {"alice": right, "bob": wrong}, problems=6, params=PARAMS, batch=4)
+    assert [contest.problem.id for contest in contests] == list("012345")
+    assert [contest.player_of["drafter"] for contest in contests] == ["alice", "bob"] * 3
+    assert (figures.draft_pass1, figures.answer_pass1, figures.fix_rate, figures.break_rate) == (0.5, 0.5, 1.0, 1.0)
+
+
+class Solver(Agent):
+    def act(self, observations: Sequence[Observation]) -> list[Action]:
+        return [Action(observation.text.split()[1]) for observation in observations]
+
+
+def test_a_solo_contest_has_no_drafts() -> None:
+    figures, _ = evaluate(lambda: Solo(Count()), {"alice": Solver()}, problems=3, params=PARAMS)
+    assert figures.summary() == {"n": 3, "answer_pass1": 1.0, "unscored": 0, "ci95": {"answer_pass1": wilson(1.0, 3)}}
+
+
+@pytest.mark.parametrize(
+    ("share", "n", "low", "high"), [(0.5, 10, 0.2366, 0.7634), (0.0, 20, 0.0, 0.1611), (1.0, 5, 0.5655, 1.0)]
+)
+def test_wilson_interval_of_known_cases(share: float, n: int, low: float, high: float) -> None:
+    assert wilson(share, n) == pytest.approx((low, high), abs=1e-4)

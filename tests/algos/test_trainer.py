@@ -1,0 +1,232 @@
+"""The whole run, on the embedded model: its folder, its metrics, resuming, stopping."""
+
+import dataclasses
+import io
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file
+
+from algos.algorithm import Algorithm
+from algos.cli import train as train_command
+from algos.config import PRESETS, TINY, TrainConfig, parse_config
+from algos.console import RunConsole
+from algos.trainer import Interrupted, Run, train
+
+FAST = dataclasses.replace(
+    TINY,
+    env_options=("difficulty=3",),
+    steps=4,
+    problems=4,
+    group_size=4,
+    max_tokens=40,
+    eval_problems=8,
+    checkpoint_every=2,
+    lora_rank=4,
+)
+
+
+def quiet() -> RunConsole:
+    return RunConsole(Console(file=io.StringIO(), width=100))
+
+
+def adapters(run: Path) -> dict[str, torch.Tensor]:
+    return {
+        f"{policy.parent.name}/{name}": tensor
+        for policy in sorted(run.glob("*/adapter_model.safetensors"))
+        for name, tensor in load_file(policy).items()
+    }
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    """Read the metrics without those that measure time."""
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [{key: value for key, value in record.items() if not key.startswith("time/")} for record in records]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(dataclasses.replace(FAST, output_dir=str(tmp_path_factory.mktemp("runs"))), console=quiet())
+
+
+def test_a_run_leaves_what_it_promises(finished: Path) -> None:
+    assert {path.name for path in finished.iterdir()} >= {"config.json", "metrics.jsonl", "summary.json", "alice", "bob"}
+    assert list(finished.glob("events.out.tfevents.*"))
+    summary = json.loads((finished / "summary.json").read_text(encoding="utf-8"))
+    for when in ("before", "after"):
+        assert {"draft_pass1", "answer_pass1", "fix_rate", "break_rate", "mean_tokens", "n", "ci95"} <= set(summary[when])
+        assert summary[when]["n"] == 8
+        low, high = summary[when]["ci95"]["answer_pass1"]
+        assert low <= summary[when]["answer_pass1"] <= high
+    assert [record["step"] for record in metrics(finished)] == [0, 1, 2, 3]
+
+
+def test_metrics_of_both_policies_and_of_the_pair_are_logged(finished: Path) -> None:
+    names = set().union(*metrics(finished))
+    for policy in ("alice", "bob"):
+        assert {
+            f"{policy}/{key}" for key in ("reward", "reward_outcome", "reward_bonus", "tokens", "truncated", "rows")
+        } <= names
+    assert {"pair/answer_pass1", "pair/draft_pass1", "pair/wins_drafter", "pair/kl_alice_bob", "groups/dropped"} <= names
+
+
+def test_t13_the_roles_rotate_with_the_step(finished: Path) -> None:
+    for record in metrics(finished):
+        drafter, challenger = ("alice", "bob") if record["step"] % 2 == 0 else ("bob", "alice")
+        assert f"{drafter}/score_drafter" in record
+        assert f"{challenger}/score_challenger" in record
+        assert f"{drafter}/score_challenger" not in record
+
+
+def test_both_adapters_learned_and_differ(finished: Path) -> None:
+    tensors = adapters(finished)
+    moved = {name: bool(tensor.any()) for name, tensor in tensors.items() if "lora_B" in name}
+    assert {name.split("/")[0] for name in moved} == {"alice", "bob"}
+    assert all(moved.values())
+    assert any(
+        not torch.equal(tensors[name], tensors[name.replace("alice/", "bob/")]) for name in tensors if name.startswith("alice/")
+    )
+
+
+def test_adapters_load_in_plain_peft(finished: Path) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    from agents.embedded import path
+
+    ids = torch.tensor([[5, 6, 7, 8]])
+    base = AutoModelForCausalLM.from_pretrained(path())
+    plain = base(ids).logits
+    model = PeftModel.from_pretrained(base, finished / "bob")
+    assert not torch.equal(model(ids).logits, plain)
+
+
+def test_t57_a_resumed_run_equals_an_uninterrupted_one(finished: Path, tmp_path: Path) -> None:
+    config = dataclasses.replace(FAST, output_dir=str(tmp_path))
+    console, seen = quiet(), []
+
+    class StopAfterTwo(RunConsole):
+        def say(self, text: str) -> None:
+            if text.startswith("step 2/"):
+                seen.append(text)
+                os.kill(os.getpid(), signal.SIGINT)  # arrives before step 3 begins
+
+    with pytest.raises(Interrupted) as stopped:
+        train(config, console=StopAfterTwo(console.console))
+    assert seen
+    run = Path(str(stopped.value))
+    assert [record["step"] for record in metrics(run)] == [0, 1]
+    assert not (run / "summary.json").exists()
+    train(TrainConfig.from_dict(json.loads((run / "config.json").read_text())), resume=run, console=console)
+    assert metrics(run) == metrics(finished)
+    resumed, straight = adapters(run), adapters(finished)
+    assert resumed.keys() == straight.keys()
+    assert all(torch.equal(resumed[name], straight[name]) for name in straight)
+    assert (run / "summary.json").read_text() == (finished / "summary.json").read_text()
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_does_not(finished: Path, tmp_path: Path) -> None:
+    config = dataclasses.replace(FAST, output_dir=str(tmp_path), steps=2, eval_problems=0)
+    assert metrics(train(config, console=quiet())) == metrics(finished)[:2]
+    assert metrics(train(dataclasses.replace(config, seed=1), console=quiet())) != metrics(finished)[:2]
+
+
+def test_grpo_trains_one_policy_alone(tmp_path: Path) -> None:
+    config = dataclasses.replace(FAST, env="ArithmeticSolo-v0", algorithm="grpo", steps=1, output_dir=str(tmp_path))
+    run = train(config, console=quiet())
+    assert (run / "alice").exists()
+    assert not (run / "bob").exists()
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    assert "draft_pass1" not in summary["before"]
+
+
+def test_only_the_challenger_learns_if_asked(tmp_path: Path) -> None:
+    run = Run.of(dataclasses.replace(FAST, update="last"))
+    stats, _ = run.advance()
+    assert stats["alice/rows"] == 0  # drafts at step 0
+    assert stats["bob/rows"] > 0
+
+
+def test_a_solo_contest_has_no_room_for_two_policies() -> None:
+    with pytest.raises(ValueError, match="needs a contest for 2 players"):
+        Run.of(dataclasses.replace(FAST, env="ArithmeticSolo-v0"))
+
+
+def test_held_out_problems_are_never_trained_on() -> None:
+    run = Run.of(FAST)
+    _, played = run.advance()
+    _, judged = run.evaluate()
+    assert not {contest.problem.question for contest in played.contests} & {contest.problem.question for contest in judged}
+
+
+def test_the_banner_says_what_a_step_is(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    train(dataclasses.replace(FAST, steps=1, output_dir=str(tmp_path)), console=RunConsole(Console(file=screen, width=120)))
+    text = screen.getvalue()
+    for part in (
+        "one step",
+        "alice: LoRA r=4",
+        "of the base",
+        "before",
+        "after",
+        "fixed: draft wrong → answer right",
+        "step 1/1",
+    ):
+        assert part in text
+
+
+def test_the_live_line_is_drawn_on_a_terminal(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    console = RunConsole(Console(file=screen, width=120, force_terminal=True))
+    train(dataclasses.replace(FAST, steps=1, eval_problems=0, output_dir=str(tmp_path)), console=console)
+    assert "1/1" in screen.getvalue()
+    assert "answer" in screen.getvalue()
+
+
+# --- configs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
+def test_configs_survive_json(preset: TrainConfig) -> None:
+    assert TrainConfig.from_dict(json.loads(json.dumps(preset.to_dict()))) == preset
+    assert isinstance(preset.make_algorithm(), Algorithm)
+
+
+def test_flags_override_the_preset() -> None:
+    config, resume = parse_config(
+        ["--preset", "smollm2", "--steps", "3", "--optim.learning-rate", "0.5", "--env-options", "difficulty=[1,2]"]
+    )
+    assert resume is None
+    assert (config.model, config.steps, config.optim.learning_rate) == ("smollm2-135m", 3, 0.5)
+    assert config.contest_options() == {"difficulty": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("algorithm", "magic", "algorithm must be one of competitive_grpo, grpo"),
+        ("problems", 0, "problems must be at least 1"),
+        ("steps", -1, "steps must be at least 0"),
+        ("temperature", 0.0, "temperature must be above 0"),
+        ("group_size", 1, "a group needs two turns"),
+        ("env_options", ("difficulty",), "a contest option is name=value"),
+    ],
+)
+def test_impossible_configs_are_refused(field: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(TINY, **{field: value})
+
+
+def test_a_config_of_another_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="no field 'colour'"):
+        TrainConfig.from_dict({"colour": "red"})
+
+
+def test_resume_of_a_folder_without_a_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="not the folder of a run"):
+        train_command(["--resume", str(tmp_path)])
