@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -92,7 +92,7 @@ def train(args: Sequence[str] | None = None, *, default: TrainConfig | None = No
     from algos.config import TINY, parse_config
 
     config, resume = parse_config(
-        args, default=default or TINY, description=description or "Train policies by letting them compete."
+        args, default=default or TINY, description=description or "Train policies by letting them compete"
     )
     from algos.trainer import Interrupted
     from algos.trainer import train as run_training
@@ -100,9 +100,7 @@ def train(args: Sequence[str] | None = None, *, default: TrainConfig | None = No
     try:
         run_training(config, resume=resume)
     except Interrupted as stopped:
-        Console().print(
-            Text(f"\\nStopped after a finished step; nothing is lost. Go on with:\\n  agon train --resume {stopped}")
-        )
+        Console().print(Text(f"\nStopped after a finished step; nothing is lost. Go on with:\n  agon train --resume {stopped}"))
         return INTERRUPTED
     return 0
 
@@ -111,7 +109,7 @@ def main() -> None:
     """Run `agon`."""
     if sys.argv[1:2] == ["train"]:  # its flags depend on the preset, so it reads them itself
         sys.exit(train(sys.argv[2:]))
-    commands = {"envs": envs, "agents": list_agents, "check": check, "train": _train_help, "eval": evaluate}
+    commands: dict[str, Any] = {"envs": envs, "agents": list_agents, "check": check, "train": _train_help, "eval": evaluate}
     sys.exit(tyro.extras.subcommand_cli_from_dict(commands, prog="agon", description="Contests between language models."))
 
 

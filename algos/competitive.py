@@ -28,8 +28,8 @@ class CompetitiveGRPO(Algorithm):
         """Return role → policy: in their order at even steps, rotated by one at every further step."""
         if len(roles) < len(self.policies):
             raise ValueError(
-                f"competitive GRPO needs a contest for {len(self.policies)} players; this one has the roles {', '.join(roles)}. "
-                "Take a duel, or train with grpo."
+                f"competitive GRPO needs a contest for {len(self.policies)} players; this one has the roles "
+                f"{', '.join(roles)}. Take a duel, or train with grpo."
             )
         shift = step if self.swap_roles else 0
         return {role: self.policies[(index + shift) % len(self.policies)] for index, role in enumerate(roles)}

@@ -192,7 +192,7 @@ def parse_config(
     args: Sequence[str] | None = None,
     *,
     default: TrainConfig = TINY,
-    description: str = "Train policies by letting them compete.",
+    description: str = "Train policies by letting them compete",
 ) -> tuple[TrainConfig, Path | None]:
     """Read a config from the command line.
 
@@ -215,7 +215,7 @@ def parse_config(
         default = load_config(known.resume)
     elif known.preset is not None:
         default = PRESETS[known.preset]
-    text = f"{description}\n\nTwo flags come first: --preset {{{','.join(PRESETS)}}} (what the other flags override), --resume FOLDER."
+    text = f"{description}\n\nAlso: --preset {{{','.join(PRESETS)}}}, which the other flags override, and --resume FOLDER."
     return tyro.cli(TrainConfig, args=rest, default=default, description=text), known.resume
 
 

@@ -71,9 +71,9 @@ class RunConsole:
         for key, label in ROWS.items():
             if key in before or key in after:
                 table.add_row(label, _share(before, key), _share(after, key), _change(before, after, key))
-        tokens = [evaluation.get("mean_tokens") for evaluation in (before, after)]
-        if None not in tokens:
-            table.add_row("tokens per completion", *(f"{value:.1f}" for value in tokens), f"{tokens[1] - tokens[0]:+.1f}")
+        if "mean_tokens" in before and "mean_tokens" in after:
+            old, new = before["mean_tokens"], after["mean_tokens"]
+            table.add_row("tokens per completion", f"{old:.1f}", f"{new:.1f}", f"{new - old:+.1f}")
         table.add_row("contests", str(before["n"]), str(after["n"]), "")
         self.console.print(table)
 

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -166,18 +166,12 @@ class Run:
     def _divergence(self, turns: Sequence[Turn]) -> Stats:
         """Return how far the policies are apart: KL(one ‖ the next) per token, on what the first one said."""
         stats: Stats = {}
-        names = list(self.policies)
-        for one, other in zip(names, names[1:], strict=False):
-            probe = [_row(turn, 0.0) for turn in turns if turn.policy == one][:PROBE_ROWS]
-            if probe:
-                own = self.learner.logprobs(self.policies[one], probe, temperature=self.config.temperature)
-                others = self.learner.logprobs(self.policies[other], probe, temperature=self.config.temperature)
-                ratios = [
-                    a - b
-                    for own_row, other_row in zip(own, others, strict=True)
-                    for a, b in zip(own_row, other_row, strict=True)
-                ]
-                stats[f"pair/kl_{one}_{other}"] = fmean(ratios)
+        for one, other in pairwise(self.policies.values()):
+            probe = [_row(turn, 0.0) for turn in turns if turn.policy == one.name][:PROBE_ROWS]
+            own, others = (self.learner.logprobs(policy, probe, temperature=self.params.temperature) for policy in (one, other))
+            differences = np.concatenate([[], *(np.subtract(*row) for row in zip(own, others, strict=True))])
+            if len(differences):
+                stats[f"pair/kl_{one.name}_{other.name}"] = float(np.mean(differences))
         return stats
 
     def _sample(
