@@ -3,6 +3,9 @@
 import random
 
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import (
     Gemma4ForCausalLM,
     Gemma4TextConfig,
@@ -10,12 +13,14 @@ from transformers import (
     GraniteForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    PreTrainedTokenizerFast,
     Qwen3_5ForCausalLM,
     Qwen3_5TextConfig,
     Qwen3Config,
     Qwen3ForCausalLM,
 )
 
+from agents.shared_base import SharedBase
 from algos.types import Row
 
 VOCABULARY = 37
@@ -110,3 +115,23 @@ def plain_logprobs(model, row, *, temperature=1.0):
     logp = (model(input_ids=ids).logits[0, :-1].float() / temperature).log_softmax(-1)
     first = len(row.prompt_ids) - 1
     return logp[first:].gather(-1, ids[0, first + 1 :, None]).squeeze(-1)
+
+
+def tiny_tokenizer():
+    words = Tokenizer(WordLevel({f"w{index}": index for index in range(VOCABULARY)}, unk_token="w1"))
+    words.pre_tokenizer = WhitespaceSplit()
+    template = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
+    return PreTrainedTokenizerFast(tokenizer_object=words, eos_token="w2", pad_token="w2", chat_template=template)
+
+
+def tiny_base(*names, family="qwen3", trained=True):
+    """A shared base with a policy for each name; `trained`: with adapters that change its predictions."""
+    base = SharedBase(tiny_model(family), tiny_tokenizer())
+    policies = [base.policy(name, rank=2, seed=seed) for seed, name in enumerate(names)]
+    if trained:
+        with torch.no_grad():
+            for seed, policy in enumerate(policies):
+                generator = torch.Generator().manual_seed(seed)
+                for parameter in policy.parameters():
+                    parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
+    return base, *policies
