@@ -155,11 +155,13 @@ def _from_dict(cls: Any, record: Mapping[str, Any]) -> Any:
     return cls(**values)
 
 
-TINY = TrainConfig()
+TINY = TrainConfig(lora_rank=8, lora_alpha=8)
 
 SMOLLM2 = replace(
     TINY,
     model="smollm2-135m",
+    lora_rank=32,
+    lora_alpha=32,
     env_options=("difficulty=2",),
     steps=100,
     problems=4,

@@ -14,8 +14,8 @@ from rich.text import Text
 ROWS: dict[str, str] = {
     "draft_pass1": "drafts right (pass@1)",
     "answer_pass1": "answers right (pass@1)",
-    "fix_rate": "fixed: draft wrong → answer right",
-    "break_rate": "broken: draft right → answer wrong",
+    "fix_rate": "fix rate: wrong draft → right",
+    "break_rate": "break rate: right draft → wrong",
 }
 """Metric → how it is called in the table."""
 

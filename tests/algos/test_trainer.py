@@ -174,7 +174,7 @@ def test_the_banner_says_what_a_step_is(tmp_path: Path) -> None:
         "of the base",
         "before",
         "after",
-        "fixed: draft wrong → answer right",
+        "fix rate: wrong draft → right",
         "step 1/1",
     ):
         assert part in text
