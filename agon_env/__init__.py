@@ -18,7 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from agon_env.contest import Contest
-from agon_env.registry import ContestSpec, broken_plugins, list_envs, make, make_vec, register, registry, spec
+from agon_env.registration import ContestSpec, broken_plugins, list_envs, make, make_vec, register, registry, spec
 from agon_env.transcript import Transcript
 from agon_env.types import Action, Observation, Outcome
 

@@ -26,8 +26,8 @@ import numpy as np
 
 from agon_env.contest import Contest
 from agon_env.errors import EpisodeOver, Error, ResetNeeded
-from agon_env.registry import ContestSpec, registry
-from agon_env.registry import spec as find_spec
+from agon_env.registration import ContestSpec, registry
+from agon_env.registration import spec as find_spec
 from agon_env.transcript import load, replay
 from agon_env.types import Action
 

@@ -89,7 +89,7 @@ class Transcript:
         Raises:
             TranscriptError: an argument, option or detail of the contest has no JSON form.
         """
-        from agon_env.registry import jsonable_kwargs
+        from agon_env.registration import jsonable_kwargs
 
         try:
             kwargs = jsonable_kwargs(self.header.env or "this contest", self.header.kwargs)
@@ -170,7 +170,7 @@ def outcome_dict(outcome: Outcome) -> dict[str, Any]:
 
 
 def _play_again(transcript: Transcript) -> Contest:
-    from agon_env.registry import jsonable_kwargs, make
+    from agon_env.registration import jsonable_kwargs, make
 
     header = transcript.header
     if header.env is None:

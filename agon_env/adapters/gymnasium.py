@@ -19,7 +19,7 @@ import gymnasium
 
 from agon_env.contest import Contest
 from agon_env.errors import Error
-from agon_env.registry import make
+from agon_env.registration import make
 from agon_env.spaces import TextSpace
 from agon_env.types import Action, Observation
 
