@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import os
 import shutil
@@ -113,10 +114,14 @@ def _convert_gguf(gguf: Path, folder: Path) -> None:
     aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
-        # The weights are ordinary numbers now; a quantisation config would make loading refuse them.
-        if hasattr(model.config, "quantization_config"):
-            del model.config.quantization_config
+        loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+        # The weights are ordinary numbers now, but the loaded model still calls itself quantised and won't be saved.
+        config = copy.deepcopy(loaded.config)
+        if hasattr(config, "quantization_config"):
+            del config.quantization_config
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        model.load_state_dict(loaded.state_dict())
+        model.generation_config = loaded.generation_config
         model.save_pretrained(aside)
         tokenizer.save_pretrained(aside)
         aside.chmod(0o755)

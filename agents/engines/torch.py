@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
+from agents.engines.kv_cache import growing_cache
 from agents.errors import PromptTooLong
 from agents.sampling import Completion, SamplingParams
 
@@ -170,7 +171,7 @@ class _Decoder:
 
     def __init__(self, model: PreTrainedModel, prompts: Sequence[tuple[int, ...]], *, room: int, device: torch.device) -> None:
         self.model = model
-        self.cache = DynamicCache(config=model.config)
+        self.cache = growing_cache(model.config)
         # transformers renames the argument in 5.24.
         self._cache_name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
         length = max(map(len, prompts))
@@ -180,6 +181,13 @@ class _Decoder:
         self.position_R = lengths_U
         self.seen = length
         self._padded = len(set(map(len, prompts))) > 1
+        # A 4-D mask that is added to the scores is taken as it is, which is the fastest way. Sliding layers cache
+        # less than the whole and cut their own mask from a 2-D one.
+        self.bias_RX: Tensor | None = None
+        if self._padded and model.config._attn_implementation in ("sdpa", "eager") and not any(self.cache.is_sliding):
+            self.bias_RX = torch.zeros(self.mask_RX.shape, dtype=model.dtype, device=device).masked_fill_(
+                ~self.mask_RX, -torch.inf
+            )
 
     def prefill(self) -> Tensor:
         """Return the logits after each prompt."""
@@ -197,6 +205,8 @@ class _Decoder:
         """Go on with these rows; a row may be named more than once."""
         self.cache.reorder_cache(row_S)  # type: ignore[arg-type]  # the one selection that every kind of cache layer has
         self.mask_RX, self.position_R = self.mask_RX[row_S], self.position_R[row_S]
+        if self.bias_RX is not None:
+            self.bias_RX = self.bias_RX[row_S]
 
     def _forward(self, ids_RN: Tensor, mask: Tensor | None, position_RN: Tensor) -> Tensor:
         out = self.model(
@@ -213,11 +223,7 @@ class _Decoder:
         """Return which cached tokens a new one sees, in the cheapest form that the model takes."""
         if not self._padded:
             return None
-        mask_RX = self.mask_RX[:, : self.seen]
-        # A 4-D mask is taken as it is. A sliding layer caches less than the whole, so it must cut its own.
-        if self.model.config._attn_implementation == "sdpa" and not any(self.cache.is_sliding):
-            return mask_RX[:, None, None]
-        return mask_RX.long()
+        return self.mask_RX[:, : self.seen].long() if self.bias_RX is None else self.bias_RX[:, None, None, : self.seen]
 
 
 def _completion(tokens: list[int], logps: list[float], limit: int, eos_ids: frozenset[int]) -> Completion:
