@@ -138,8 +138,7 @@ class DraftChallenge(ProblemContest):
         question = super().prompt(role)
         if role == "drafter" or not self.exchange:
             return question
-        draft = self.texts["drafter"] if self.show_thinking else strip_thoughts(self.texts["drafter"])
-        return f"{question}\n\n{DRAFT_INTRODUCTION}\n\n{quote(draft)}\n\n{CHALLENGE}"
+        return challenge_prompt(question, self.texts["drafter"], show_thinking=self.show_thinking)
 
     def visible_to(self, role: str) -> tuple[str, ...]:
         """Return both players, or the speaker alone when there is no exchange."""
@@ -148,3 +147,9 @@ class DraftChallenge(ProblemContest):
 
 DRAFT_INTRODUCTION = "A rival has answered. The answer is quoted below; it may be wrong."
 CHALLENGE = "Check it, then give your own solution."
+
+
+def challenge_prompt(question: str, draft: str, *, show_thinking: bool = False) -> str:
+    """Return what a challenger reads: the question with its instruction, and the rival's draft, quoted."""
+    shown = draft if show_thinking else strip_thoughts(draft)
+    return f"{question}\n\n{DRAFT_INTRODUCTION}\n\n{quote(shown)}\n\n{CHALLENGE}"
