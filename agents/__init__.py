@@ -1,1 +1,72 @@
-"""The players."""
+"""The players: anything that turns observations into text.
+
+Example:
+    ```python
+    import agents
+
+    player = agents.make("random", seed=0)
+    player(observation)  # an Action
+    ```
+
+What needs torch (`SharedBase`, `LLMPolicy`, `TorchEngine`) is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from agents.agent import Agent, FunctionAgent, as_agent
+from agents.registry import broken_plugins, list_agents, make, register
+from agents.sampling import Completion, Engine, SamplingParams
+
+if TYPE_CHECKING:
+    from agents.cascade import Cascade
+    from agents.engines.torch import TorchEngine
+    from agents.human import Human
+    from agents.policy import LLMPolicy
+    from agents.scripted import Oracle, Random
+    from agents.shared_base import SharedBase
+
+__agon_env__ = True
+"""Tells this package from others that are called `agents` too."""
+
+__all__ = [
+    "Agent",
+    "Cascade",
+    "Completion",
+    "Engine",
+    "FunctionAgent",
+    "Human",
+    "LLMPolicy",
+    "Oracle",
+    "Random",
+    "SamplingParams",
+    "SharedBase",
+    "TorchEngine",
+    "as_agent",
+    "broken_plugins",
+    "list_agents",
+    "make",
+    "register",
+]
+
+_LAZY = {
+    "Cascade": "agents.cascade",
+    "Human": "agents.human",
+    "LLMPolicy": "agents.policy",
+    "Oracle": "agents.scripted",
+    "Random": "agents.scripted",
+    "SharedBase": "agents.shared_base",
+    "TorchEngine": "agents.engines.torch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -167,3 +167,35 @@ class SharedBase:
                 f"adapter {name}",
                 f"{self.adapters.count(name):,} parameters, {self.adapters.overhead(name):.1%} of the base's memory",
             )
+
+
+def load_policy(
+    source: str | Path,
+    *,
+    name: str | None = None,
+    adapter: str | Path | None = None,
+    params: SamplingParams | None = None,
+    seed: int | None = None,
+    thinking: bool | None = None,
+    on_long_prompt: Literal["error", "cut"] = "error",
+    **load_options: Any,
+) -> LLMPolicy:
+    """Return one player on a model of its own: what `agents.make("hf:SOURCE")` makes.
+
+    Args:
+        source: see `agents.loading.load_model`, which also takes `load_options`.
+        name: of the adapter; default: "player" with a saved adapter, else the bare model.
+        adapter: a folder with a saved adapter.
+        params: see `SharedBase.policy`, as for the others.
+        seed: of its samples.
+        thinking: whether the chat template turns thinking on.
+        on_long_prompt: what becomes of a prompt that is too long.
+    """
+    return SharedBase.load(source, **load_options).policy(
+        name or ("player" if adapter is not None else None),
+        adapter=adapter,
+        params=params,
+        seed=seed,
+        thinking=thinking,
+        on_long_prompt=on_long_prompt,
+    )
