@@ -171,6 +171,8 @@ class Contest:
         self._shown: dict[str, Observation] = {}
         self.setup(np.random.default_rng(self.seed), FrozenDict(options))
         self._role = self.next_role()
+        if self._role is None:
+            raise Error(f"{self._name} is over before the first move; next_role() must return who begins")
         self._ask(None)
         self._transcript = Transcript(Header.of(self, options))
         self._started = True

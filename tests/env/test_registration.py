@@ -137,7 +137,7 @@ def test_the_first_contests_are_registered():
 def test_a_miss_says_what_is_near(id, error, hint):
     for known in ("space/Echo-v1", "space/Echo-v2", "Plain"):
         register(known, Echo)
-    with pytest.raises(error, match="there is no|has no version|has been removed|has no versions") as caught:
+    with pytest.raises(error, match=r"there is no|has no version|has been removed|has no versions") as caught:
         make(id)
     assert hint in str(caught.value)
 
@@ -324,7 +324,7 @@ def test_a_broken_plugin_harms_nobody_and_is_listed(monkeypatch):
     assert set(broken) == {"absent", "failing", "number"}
     assert "ModuleNotFoundError" in broken["absent"]
     assert "the licence has run out" in broken["failing"]
-    with pytest.raises(NamespaceNotFound, match="failing .*the licence has run out"):
+    with pytest.raises(NamespaceNotFound, match=r"failing .*the licence has run out"):
         make("other/Echo-v0")
 
 

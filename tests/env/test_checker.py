@@ -1,0 +1,276 @@
+"""Every registered contest keeps every rule, and `check_env` finds those that do not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from toys import Doubling, Nim
+
+import agon_env
+from agon_env import checker
+from agon_env.checker import RULES, CheckFailed, check_env
+from agon_env.contest import Contest
+from agon_env.games import DraftChallenge, Solo
+from agon_env.registration import ContestSpec
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.mark.parametrize("id", sorted(agon_env.registry))
+def test_every_registered_contest_keeps_the_rules(id):
+    assert len(check_env(id, processes=True)) == len(RULES) + 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Nim(),
+        lambda: Nim(reward="competitive"),
+        lambda: Nim(players=("x", "y"), roles={"x": "second", "y": "first"}),
+        lambda: Solo(Doubling()),
+        lambda: DraftChallenge(Doubling()),
+        lambda: DraftChallenge(Doubling(), reward="zero_sum", exchange=False),
+        lambda: DraftChallenge(Doubling(), reward="cooperative", show_thinking=True, credit_truncated=True),
+    ],
+)
+def test_the_games_keep_the_rules_in_every_setting(make):
+    assert check_env(make()) == [rule.__name__ for rule in RULES]
+
+
+def test_a_spec_can_be_checked_in_other_processes():
+    check_env(ContestSpec("toys/Nim-v0", "toys:Nim"), processes=True)
+
+
+class StartsOver(Nim):
+    """Says nothing wrong, but `__init__` does not call the one above it."""
+
+    def __init__(self):
+        self.players = self.roles
+
+
+class HasNoRange(Nim):
+    score_range = (1.0, 1.0)
+
+
+class IsOverAtOnce(Nim):
+    def next_role(self):
+        return None
+
+
+class SpeaksAsNobody(Nim):
+    def prompt(self, role):
+        return [{"role": "referee", "content": "Go."}]
+
+
+class CountsLooks(Nim):
+    looks = 0
+
+    def prompt(self, role):
+        return f"{self.stones} stones."
+
+    def legal_texts(self, role):
+        self.looks += 1
+        return super().legal_texts(role)
+
+    def details(self):
+        return {"looks": self.looks}
+
+
+class Remembers(Nim):
+    games = 0
+
+    def setup(self, rng, options):
+        super().setup(rng, options)
+        self.games += 1
+
+    def prompt(self, role):
+        return f"Game {self.games}."
+
+
+class IgnoresTheSeed(Nim):
+    def setup(self, rng, options):
+        self.stones, self.mover = random.SystemRandom().randrange(5, 10**9), "first"
+
+    def apply(self, role, text):
+        self.stones, self.loser = 0, "first"
+
+
+class UsesGlobalRandomness(Nim):
+    def setup(self, rng, options):
+        self.stones, self.mover = random.randrange(5, 10**6) % 50 + 5, "first"
+
+
+class HoldsALock(Nim):
+    def setup(self, rng, options):
+        super().setup(rng, options)
+        self.callback = lambda: None
+
+
+class SharesOnCopies(Nim):
+    def setup(self, rng, options):
+        super().setup(rng, options)
+        self.board = [0]
+
+    shared = Contest.shared | {"board"}
+
+    def apply(self, role, text):
+        self.board.append(text)
+        return super().apply(role, text)
+
+    def details(self):
+        return {"moves": len(self.board)}
+
+
+class HandsOutItsState(Nim):
+    def observe(self, player=None):
+        return self._shown.get(player or self.current_player) or super().observe(player)
+
+
+class SharesAcrossContests(Nim):
+    log: list[str] = []  # noqa: RUF012 - the fault
+
+    def setup(self, rng, options):
+        super().setup(rng, options)
+        self.log.clear()
+
+    def apply(self, role, text):
+        self.log.append(text)
+        return super().apply(role, text)
+
+    def prompt(self, role):
+        return f"{len(self.log)} moves were made."
+
+
+class ChangesItsInfo(Nim):
+    def details(self):
+        return {"stones": self.stones, **({"late": 1} if self.turn else {})}
+
+
+class StripsTheText(Nim):
+    def step(self, action):
+        return super().step(action.strip() if isinstance(action, str) else action)
+
+
+class PlaysNone(Nim):
+    def check_action(self, action):
+        return super().check_action("" if action is None else action)
+
+
+class ChangesOnInvalidMoves(Nim):
+    def apply(self, role, text):
+        self.stones = max(1, self.stones - 1)
+        return super().apply(role, text)
+
+
+class NeverForfeits(Nim):
+    def _play(self, role, text, cut):
+        extracted, complaint = super()._play(role, text, cut)
+        if complaint is not None:
+            self._invalid_in_a_row = -1
+        return extracted, complaint
+
+
+class PaysTheWinnerAlone(Nim):
+    def _end(self, reason, *, offender=None):
+        super()._end(reason, offender=offender)
+        object.__setattr__(self.outcome, "rewards", {p: r for p, r in self.outcome.rewards.items() if r > 0})
+
+
+class IsNotZeroSum(Nim):
+    def __init__(self):
+        super().__init__(reward="outcome")
+
+    zero_sum = True
+
+
+class LeavesTheRange(Nim):
+    reward_range = (0.0, 0.5)
+
+
+class KeepsTheRoles(Nim):
+    def _check_roles(self, roles):
+        return dict(zip(self.players, self.roles, strict=True))
+
+
+class HasAnUnwritableResult(Nim):
+    def verdicts(self):
+        return {"object": object()}
+
+
+class PraisesEverything(DraftChallenge):
+    def __init__(self):
+        super().__init__(Doubling())
+
+    def score(self):
+        return {role: 1.0 if self.texts.get(role) else 0.0 for role in self.roles}
+
+
+class HasAFalseOracle(Solo):
+    def __init__(self):
+        super().__init__(Doubling())
+
+    def solution(self, role):
+        return "It is nothing"
+
+
+@pytest.mark.parametrize(
+    ("game", "rule", "hint"),
+    [
+        (StartsOver, "check_lifecycle", "super().__init__()"),
+        (HasNoRange, "check_declarations", "score_range"),
+        (IsOverAtOnce, "check_declarations", "next_role()"),
+        (SpeaksAsNobody, "check_prompts", "system, user or assistant"),
+        (CountsLooks, "check_observe_is_pure", "make them pure"),
+        (Remembers, "check_reset_forgets", "setup()"),
+        (IgnoresTheSeed, "check_seeds", "setup's rng"),
+        (UsesGlobalRandomness, "check_global_randomness", "setup's rng"),
+        (HoldsALock, "check_copies", "pickled"),
+        (SharesOnCopies, "check_copies", "goes on differently"),
+        (HandsOutItsState, "check_no_shared_state", "must return copies"),
+        (SharesAcrossContests, "check_no_shared_state", "none on the class"),
+        (ChangesItsInfo, "check_info", "changes its keys"),
+        (StripsTheText, "check_unicode", "verbatim"),
+        (PlaysNone, "check_bad_actions", "TypeError"),
+        (ChangesOnInvalidMoves, "check_invalid_moves", "before apply() changes anything"),
+        (NeverForfeits, "check_ends", "max_turns"),
+        (PaysTheWinnerAlone, "check_rewards", "every player"),
+        (IsNotZeroSum, "check_rewards", "zero_sum is declared"),
+        (LeavesTheRange, "check_rewards", "outside of the declared"),
+        (KeepsTheRoles, "check_roles", "roles"),
+        (HasAnUnwritableResult, "check_transcript", "plain JSON"),
+        (PraisesEverything, "check_canaries", "mend score()"),
+        (HasAFalseOracle, "check_oracle", "mend solution()"),
+    ],
+)
+def test_a_broken_game_is_found_and_told_how_to_mend(game, rule, hint):
+    with pytest.raises(Exception) as caught:
+        getattr(checker, rule)(game)
+    assert hint in str(caught.value)
+
+
+def test_every_rule_has_a_broken_game():
+    (parameters,) = [mark for mark in test_a_broken_game_is_found_and_told_how_to_mend.pytestmark if mark.name == "parametrize"]
+    assert {rule for _, rule, _ in parameters.args[1]} == {rule.__name__ for rule in RULES}
+
+
+def test_all_broken_rules_are_listed():
+    with pytest.raises(CheckFailed) as caught:
+        check_env(ChangesItsInfo())
+    assert "check_info: info changes its keys" in str(caught.value)
+    with pytest.raises(CheckFailed, match="check_canaries") as caught:
+        check_env(PraisesEverything())
+    assert "breaks 1 rules" in str(caught.value)
+
+
+def test_a_contest_that_depends_on_the_hash_seed_is_found(tmp_path, monkeypatch):
+    (tmp_path / "hashed_game.py").write_text(
+        "from toys import Nim\n"
+        "class Hashed(Nim):\n"
+        "    def prompt(self, role):\n"
+        "        return ' '.join({'ant', 'bee', 'cat', 'dog', 'elk'})\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(AssertionError, match="iterate over no set"):
+        checker.check_processes(ContestSpec("toys/Hashed-v0", "hashed_game:Hashed").make)
