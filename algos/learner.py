@@ -9,13 +9,15 @@ save(policy, folder)               the policy as files
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
@@ -25,6 +27,9 @@ from algos.logprobs import check_head, token_logprobs
 from algos.losses import LossConfig, count_normalizer, merge_stats, policy_loss
 from algos.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer
 from algos.types import Batch, Row, Stats
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 __all__ = ["Learner", "LocalLearner", "NoGradient", "NonFiniteUpdate", "OptimConfig"]
 
@@ -92,8 +97,10 @@ class LocalLearner:
             raise ValueError('loss_type "dr_grpo" divides by a constant length: set max_tokens of the loss')
         if self.optim.schedule != "constant" and total_steps is None:
             raise ValueError(f'the schedule "{self.optim.schedule}" needs total_steps, the steps of the whole run')
+        self._token_budget = self.optim.token_budget or (2048 if base.model.device.type == "cpu" else 16_384)
         self._optimizers: dict[str, PolicyOptimizer] = {}
         check_head(base.model)
+        self._recomputed = _enable_recompute(base.model) if self.optim.recompute else []
 
     def sample(
         self,
@@ -172,7 +179,7 @@ class LocalLearner:
         unscored = [replace(row, old_logprobs=(0.0,) * len(row.completion_ids), ref_logprobs=None) for row in rows]
         result: list[tuple[float, ...]] = [()] * len(rows)
         with torch.no_grad(), self.base.use(policy.name if policy is not None else None):
-            for indices in micro_batches(unscored, self.optim.token_budget):
+            for indices in micro_batches(unscored, self._token_budget):
                 padded = self._pad([unscored[index] for index in indices])
                 logp_BT, _ = token_logprobs(self.base.model, padded, temperature=temperature, chunk=self.optim.logit_chunk)
                 for index, logp_T in zip(indices, logp_BT.tolist(), strict=True):
@@ -196,8 +203,8 @@ class LocalLearner:
     ) -> list[Stats]:
         pieces: list[Stats] = []
         # Forward and backward see the same adapter; recomputed parts of the forward pass too.
-        with self.base.use(policy.name):
-            for indices in micro_batches(rows, self.optim.token_budget):
+        with self.base.use(policy.name), _training(self._recomputed):
+            for indices in micro_batches(rows, self._token_budget):
                 loss, stats = self._loss(self._pad([rows[index] for index in indices]), normalizer, temperature)
                 if not math.isfinite(stats["loss"]):
                     raise NonFiniteUpdate(
@@ -257,3 +264,26 @@ class LocalLearner:
             parameters = self.base.adapters.named_parameters(policy.name)
             self._optimizers[policy.name] = PolicyOptimizer(parameters, self.optim, total_steps=self.total_steps)
         return self._optimizers[policy.name]
+
+
+def _enable_recompute(model: PreTrainedModel) -> list[nn.Module]:
+    """Prepare the layers of `model` to be computed again in the backward pass, and return them."""
+    # Its name up to transformers 5.2x was gradient_checkpointing_enable.
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    enable({"use_reentrant": False})
+    return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+
+
+@contextmanager
+def _training(layers: Sequence[nn.Module]) -> Iterator[None]:
+    """Mark layers as in training, which is when transformers recomputes them.
+
+    Only the layers themselves are marked: the dropout in them stays off, and so it does for the sampler afterwards.
+    """
+    for layer in layers:
+        layer.training = True
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.training = False

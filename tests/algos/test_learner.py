@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from learner_fixtures import plain_logprobs, tiny_base, tiny_model, tiny_rows
+from learner_fixtures import FAMILIES, plain_logprobs, tiny_base, tiny_model, tiny_rows
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
 
@@ -394,3 +394,19 @@ def test_saved_adapter_loads_with_peft(tmp_path):
     model = PeftModel.from_pretrained(tiny_model(), tmp_path / "alice").eval()
     for row, ours in zip(rows, learner.logprobs(alice, rows), strict=True):
         torch.testing.assert_close(torch.tensor(ours), plain_logprobs(model, row).detach())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_recomputed_layers_give_the_same_gradient_and_keep_less(family):
+    results = {}
+    for recompute in (False, True):
+        base, alice, _ = tiny_base("alice", "bob", family=family)
+        modes = [module.training for module in base.model.modules()]
+        learner, kept = LocalLearner(base, optim=OptimConfig(recompute=recompute)), []
+        with torch.autograd.graph.saved_tensors_hooks(lambda x, kept=kept: kept.append(x.numel()) or x, lambda x: x):
+            learner.forward_backward(alice, Batch(tuple(tiny_rows(3, longest=20))))
+        assert [module.training for module in base.model.modules()] == modes
+        results[recompute] = gradient(alice), len(kept)
+    for ours, expected in zip(results[True][0], results[False][0], strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
+    assert results[True][1] < results[False][1] / 2
