@@ -283,7 +283,6 @@ def check_copies(make: Make) -> None:
 
 def check_no_shared_state(make: Make) -> None:
     """What is returned is the caller's: changing it changes nothing in the contest."""
-
     for seed in SEEDS:
         wanted = play(make(), mixed_player, seed=seed)
         env = make()

@@ -1,0 +1,260 @@
+"""Transcripts: writing, reading, torn and foreign files, replay and rescore."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toys import Doubling, Nim
+
+import agon_env
+from agon_env import transcript
+from agon_env.errors import TranscriptError
+from agon_env.games import DraftChallenge
+from agon_env.registration import ContestSpec
+from agon_env.transcript import load, replay, rescore
+from agon_env.types import Action
+
+NASTY = [
+    "\u2028",
+    "\u2029",
+    "\x85",
+    "\x1c",
+    "\v",
+    "\f",
+    "\r",
+    "\r\n",
+    "\n",
+    "\ud800",
+    "\udfff",
+    "\x00",
+    '"',
+    "\\",
+    "é🙂",
+    "<|im_end|>",
+]
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """The toys are registered for one test."""
+    monkeypatch.setitem(agon_env.registry, "toys/Nim-v0", ContestSpec("toys/Nim-v0", "toys:Nim"))
+    monkeypatch.setitem(agon_env.registry, "toys/Duel-v0", ContestSpec("toys/Duel-v0", _duel))
+
+
+def _duel(**options):
+    return DraftChallenge(Doubling(), **options)
+
+
+def played(*texts, env=None, seed=0, options=None):
+    env = env or DraftChallenge(Doubling())
+    env.reset(seed=seed, options=options)
+    for text in texts:
+        env.step(text)
+    return env.transcript
+
+
+@given(st.lists(st.sampled_from(NASTY) | st.text(max_size=5), max_size=8).map("".join), st.text())
+def test_any_text_survives(tmp_path_factory, one, two):
+    path = tmp_path_factory.mktemp("t") / "duel.jsonl"
+    original = played(one, two)
+    original.save(path)
+    assert path.read_bytes().count(b"\n") == 4
+    (back,) = load(path)
+    joined = one.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    assert [event.text for event in back.events] == [joined, two]
+    if joined == one:
+        assert back == original
+
+
+def test_many_contests_share_a_file(tmp_path):
+    path = tmp_path / "duels.jsonl"
+    originals = [played("a", "b", seed=seed) for seed in range(3)] + [played("unfinished")]
+    for original in originals:
+        original.save(path)
+    assert load(path) == originals
+    assert load(path)[-1].outcome is None
+
+
+def test_a_missing_reward_stays_missing(tmp_path):
+    original = played("unscorable", "b")
+    original.save(tmp_path / "t.jsonl")
+    (back,) = load(tmp_path / "t.jsonl")
+    assert back.outcome.rewards == {"alice": None, "bob": None}
+    assert back.outcome == original.outcome
+
+
+def test_the_header_tells_how_to_play_again(tmp_path, registered):
+    env = agon_env.make("toys/Duel-v0", bonus=0.25)
+    header = played("a", "b", env=env, seed=5, options={"index": 3}).header
+    assert (header.env, header.kwargs, header.seed, header.options) == ("toys/Duel-v0", {"bonus": 0.25}, 5, {"index": 3})
+    assert header.roles == {"alice": "drafter", "bob": "challenger"}
+    assert header.details["source"] == "made for the tests"
+    assert set(header.versions) == {"agon-env"}
+
+
+# --- damaged files ----------------------------------------------------------------------------------
+
+
+def test_a_torn_last_line_is_skipped_and_cut_off_by_the_next_save(tmp_path):
+    path = tmp_path / "t.jsonl"
+    first, second = played("a", "b"), played("c", "d")
+    first.save(path)
+    whole = path.read_bytes()
+    lines = list(second.to_lines())
+    torn = "\n".join(lines[:2]) + "\n" + lines[2][:30]
+    path.write_bytes(whole + torn.encode())
+    assert load(path)[0] == first
+    assert [event.text for event in load(path)[1].events] == ["c"]
+    second.save(path)
+    assert load(path)[-1] == second
+    assert len(load(path)) == 3
+
+
+@pytest.mark.parametrize("length", [1, 5, 200, 10_000])
+def test_a_file_may_be_torn_anywhere(tmp_path, length):
+    path = tmp_path / "t.jsonl"
+    original = played("a" * 100, "b")
+    text = "".join(line + "\n" for line in original.to_lines())
+    path.write_text(text[:length], encoding="utf-8")
+    load(path)
+    original.save(path)
+    assert load(path)[-1] == original
+
+
+def test_a_last_line_that_lacks_only_its_end_is_read(tmp_path):
+    path = tmp_path / "t.jsonl"
+    original = played("a", "b")
+    path.write_text("\n".join(original.to_lines()), encoding="utf-8")
+    assert load(path) == [original]
+    original.save(path)
+    assert load(path) == [original, original]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hello",
+        "",
+        "{}",
+        "[]",
+        "null",
+        '{"type": "poem"}',
+        '{"type": "event"}',
+        '{"type": "header", "env": 1}',
+        '{"type": "outcome"}',
+    ],
+)
+def test_a_foreign_line_is_named(tmp_path, line):
+    path = tmp_path / "t.jsonl"
+    played("a", "b").save(path)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+    with pytest.raises(TranscriptError, match=r"t\.jsonl, line 5"):
+        load(path)
+
+
+def test_an_event_before_any_header_is_named(tmp_path):
+    path = tmp_path / "t.jsonl"
+    lines = list(played("a", "b").to_lines())
+    path.write_text("\n".join(lines[1:]) + "\n", encoding="utf-8")
+    with pytest.raises(TranscriptError, match=r"line 1: .*before any header"):
+        load(path)
+
+
+def test_nothing_is_written_behind_a_foreign_file(tmp_path):
+    path = tmp_path / "poem.txt"
+    path.write_text("Roses are red", encoding="utf-8")
+    with pytest.raises(TranscriptError, match="does not end like a transcript"):
+        played("a", "b").save(path)
+    assert path.read_text(encoding="utf-8") == "Roses are red"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(TranscriptError, match="not a transcript"):
+        load(path)
+
+
+def test_an_empty_file_holds_nothing(tmp_path):
+    (tmp_path / "t.jsonl").touch()
+    assert load(tmp_path / "t.jsonl") == []
+
+
+# --- replay and rescore -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_a_transcript_is_replayed(tmp_path, registered, from_file):
+    env = agon_env.make("toys/Nim-v0", players=("x", "y"))
+    texts = (Action("bad", truncated=True), "2", "1" + "\u2028", "3", "2")
+    original = played(*texts, env=env, seed=3, options={"stones": 8, "roles": {"x": "second", "y": "first"}})
+    assert original.outcome.winner == "x"
+    if from_file:
+        original.save(tmp_path / "t.jsonl")
+        (original,) = load(tmp_path / "t.jsonl")
+    again = replay(original)
+    assert again.outcome == original.outcome
+    assert again.transcript == original
+
+
+def test_a_text_that_was_cut_is_replayed(registered, monkeypatch):
+    monkeypatch.setattr(Nim, "max_chars", 1)
+    original = played("1", "2 and more", env=agon_env.make("toys/Nim-v0"), options={"stones": 3})
+    assert replay(original).outcome == original.outcome
+
+
+def test_an_unfinished_transcript_is_replayed_to_where_it_ends(registered):
+    env = replay(played("1", env=agon_env.make("toys/Nim-v0"), options={"stones": 9}))
+    assert env.observe().messages[-1]["content"] == "8 stones are left."
+    assert rescore(env.transcript) is None
+
+
+@pytest.mark.parametrize("what", ["outcome", "event", "player"])
+def test_a_transcript_that_lies_is_found(tmp_path, registered, what):
+    original = played("2", "1", env=agon_env.make("toys/Nim-v0"), options={"stones": 3})
+    lines = [json.loads(line) for line in original.to_lines()]
+    if what == "outcome":
+        lines[-1]["rewards"] = {"alice": 1.0, "bob": -1.0}
+    elif what == "event":
+        lines[1]["extracted"] = "3"
+    else:
+        lines[1]["player"] = "bob"
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (forged,) = load(tmp_path / "t.jsonl")
+    with pytest.raises(TranscriptError, match="replay"):
+        replay(forged)
+
+
+def test_rescore_judges_by_todays_verifier(registered, monkeypatch):
+    original = played("It is 6", "wrong", env=agon_env.make("toys/Duel-v0"), options={"index": 3})
+    assert original.outcome.winner == "alice"
+    monkeypatch.setattr("toys.LastWordVerifier.score", lambda self, completion, gold: transcript_verdict(completion))
+    assert rescore(original).winner == "bob"
+    with pytest.raises(TranscriptError, match="use rescore"):
+        replay(original)
+
+
+def transcript_verdict(completion):
+    from agon_env.verifiers import Verdict
+
+    return Verdict(float(completion == "wrong"), completion, "reversed")
+
+
+def test_a_contest_made_by_hand_can_not_be_replayed():
+    with pytest.raises(TranscriptError, match=r"agon_env\.make"):
+        replay(played("a", "b"))
+
+
+def test_copies_of_a_transcript_share_its_records(duel):
+    duel.reset(seed=0)
+    duel.step("a")
+    fork = duel.fork()
+    assert fork.transcript.events is not duel.transcript.events
+    assert fork.transcript.events[0] is duel.transcript.events[0]
+
+
+def test_saving_does_not_read_the_file_again(tmp_path, monkeypatch):
+    path = tmp_path / "t.jsonl"
+    monkeypatch.setattr(transcript, "_is_json", lambda line: pytest.fail("the file was read"))
+    for _ in range(3):
+        played("a", "b").save(path)
