@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,7 +97,9 @@ class Adapters:
             bias="none",
             task_type="CAUSAL_LM",
         )
-        with self._lock, torch.random.fork_rng(devices=self._cuda_devices()):
+        with self._lock, torch.random.fork_rng(devices=self._cuda_devices()), warnings.catch_warnings():
+            # PEFT asks the model in a way that transformers has renamed.
+            warnings.filterwarnings("ignore", message=".is_gradient_checkpointing. is deprecated", category=FutureWarning)
             active = self.active
             if self.peft is None:
                 self.peft = get_peft_model(self.model, config, adapter_name=name)

@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from jinja2 import TemplateError
+
 from agents.errors import ChatTemplateMissing
 from agon_env.types import Message
 
@@ -91,13 +93,30 @@ class ChatFormat:
             {**message, "content": _break(content, self._special if message["role"] == "assistant" else self._marks, seam)}
             for message, content in zip(messages, contents, strict=True)
         ]
+        try:
+            return self._apply(broken), seam
+        except TemplateError:  # the template takes no system message, or none but alternating roles
+            return self._apply(_alternating(broken)), seam
+
+    def _apply(self, messages: Sequence[Message]) -> str:
         options = {} if self.thinking is None else {"enable_thinking": self.thinking}
-        text = self.tokenizer.apply_chat_template(broken, tokenize=False, add_generation_prompt=True, **options)
-        return text, seam
+        return self.tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True, **options)
 
     def _tokenize(self, text: str, seam: str) -> list[int]:
         pieces = [piece for piece in text.split(seam) if piece]
         return [token for ids in self.tokenizer(pieces, add_special_tokens=False)["input_ids"] for token in ids]
+
+
+def _alternating(messages: Sequence[Message]) -> list[Message]:
+    """Return the conversation with alternating roles: the system speaks as the user, neighbours of a role are joined."""
+    joined: list[Message] = []
+    for message in messages:
+        role = "user" if message["role"] == "system" else message["role"]
+        if joined and joined[-1]["role"] == role:
+            joined[-1]["content"] += "\n\n" + message["content"]
+        else:
+            joined.append({"role": role, "content": message["content"]})
+    return joined
 
 
 def _any_of(texts: set[str]) -> re.Pattern[str] | None:

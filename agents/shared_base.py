@@ -183,13 +183,14 @@ def load_policy(
     """Return one player on a model of its own: what `agents.make("hf:SOURCE")` makes.
 
     Args:
-        source: see `agents.loading.load_model`, which also takes `load_options`.
+        source: see `agents.loading.load_model`.
         name: of the adapter; default: "player" with a saved adapter, else the bare model.
         adapter: a folder with a saved adapter.
         params: see `SharedBase.policy`, as for the others.
         seed: of its samples.
         thinking: whether the chat template turns thinking on.
         on_long_prompt: what becomes of a prompt that is too long.
+        **load_options: see `agents.loading.load_model`.
     """
     return SharedBase.load(source, **load_options).policy(
         name or ("player" if adapter is not None else None),
