@@ -1,7 +1,9 @@
 """Every Python snippet of the README and of docs/ runs, page by page, in the order in which it stands there."""
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -20,10 +22,11 @@ def snippets(page: Path) -> list[tuple[int, str]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_snippet_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {"__name__": f"docs_{page.stem}"}
+    module = ModuleType(f"docs_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # so that the classes of the page can be pickled
     for line, code in snippets(page):
         # Blank lines in front make a traceback name the line of the page.
-        exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+        exec(compile("\n" * (line - 1) + code, str(page), "exec"), vars(module))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
