@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+import inspect
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from agon_env.errors import TaskError
@@ -13,17 +13,19 @@ from agon_env.tasks.task import Task
 def _arithmetic(**options: Any) -> Task:
     from agon_env.tasks.arithmetic import Arithmetic
 
-    return Arithmetic(**options)
+    return _make("arithmetic", Arithmetic, options)
 
 
 def _deepmath(**options: Any) -> Task:
     from agon_env.tasks.deepmath import DeepMath
 
-    return DeepMath(**options)
+    return _make("deepmath", DeepMath, options)
 
 
 TASKS: dict[str, Callable[..., Task]] = {"arithmetic": _arithmetic, "deepmath": _deepmath}
 """Name → what makes the task. Imports are inside, so that a task costs nothing until it is asked for."""
+
+_made: dict[tuple[str, Hashable], Task] = {}
 
 
 def load_task(task: str | Task, **options: Any) -> Task:
@@ -41,10 +43,27 @@ def load_task(task: str | Task, **options: Any) -> Task:
         return task
     if task not in TASKS:
         raise TaskError(f"there is no task {task!r}; choose one of {', '.join(TASKS)}, or pass a task object")
-    frozen = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in sorted(options.items()))
-    return _cached(task, frozen)
+    key = (task, _frozen(options))
+    if key not in _made:
+        _made[key] = TASKS[task](**options)
+    elif announce := getattr(_made[key], "announce", None):
+        announce()  # each user of a shared task is told what it should know
+    return _made[key]
 
 
-@lru_cache(maxsize=64)
-def _cached(name: str, options: tuple[tuple[str, Any], ...]) -> Task:
-    return TASKS[name](**dict(options))
+def _make(name: str, cls: type[Any], options: Mapping[str, Any]) -> Task:
+    accepted = list(inspect.signature(cls).parameters)
+    if unknown := sorted(set(options) - set(accepted)):
+        raise TypeError(f"the task {name!r} does not take the option {unknown[0]!r}; it takes {', '.join(accepted)}")
+    made: Task = cls(**options)
+    return made
+
+
+def _frozen(value: Any) -> Hashable:
+    """Return a hashable stand-in for an option, equal for equal options."""
+    if isinstance(value, Mapping):
+        return tuple((key, _frozen(value[key])) for key in sorted(value))
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    hash(value)
+    return (type(value).__name__, value)

@@ -1,0 +1,172 @@
+"""Rows of a data set in the DeepMath schema, and the problems that they hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agon_env.errors import DependencyNotInstalled, TaskError
+from agon_env.tasks.task import Problem, normalise_question
+from agon_env.verifiers.extraction import extract_answer
+
+COLUMNS = ("question", "final_answer", "difficulty", "topic")
+"""The fields of the schema; the first two are required."""
+
+Row = Mapping[str, Any]
+
+
+class BadRow(ValueError):
+    """A row can't be used; the message is one of a few words, so that reasons can be counted."""
+
+
+def read_file(path: Path) -> Iterator[Row]:
+    """Yield the rows of a JSONL or Parquet file; a line that is not a JSON object comes as an empty row.
+
+    Raises:
+        TaskError: there is no such file, or its kind is not known.
+        DependencyNotInstalled: a Parquet file without pyarrow.
+    """
+    if not path.is_file():
+        raise TaskError(
+            f"there is no file {path}; a Hugging Face data set is named by hub_id=, for example hub_id={str(path)!r}"
+        )
+    if path.suffix in (".jsonl", ".json", ".ndjson"):
+        return _read_jsonl(path)
+    if path.suffix in (".parquet", ".pq"):
+        return _read_parquet(path)
+    raise TaskError(f"{path.name} is neither JSONL (.jsonl) nor Parquet (.parquet); convert it to one of them")
+
+
+def read_hub(hub_id: str, hub_split: str, columns: Iterable[str]) -> Iterator[Row]:
+    """Return the rows of a Hugging Face data set, from its cache or the network.
+
+    Raises:
+        DependencyNotInstalled: without the package `datasets`.
+        TaskError: the data set could not be loaded. There is no fallback.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise DependencyNotInstalled(
+            f"the data set {hub_id} needs the package datasets; run: pip install 'agon-env[hub]'"
+        ) from error
+    try:
+        data = datasets.load_dataset(hub_id, split=hub_split)
+    except Exception as error:
+        raise TaskError(
+            f"could not load split {hub_split!r} of the data set {hub_id}: {type(error).__name__}: {error}. Check the id, the "
+            "network and HF_HUB_OFFLINE; or download it as Parquet or JSONL and give its path"
+        ) from error
+    return iter(data.select_columns([name for name in columns if name in data.column_names]))
+
+
+def problems_of(rows: Iterable[Row], columns: Mapping[str, str]) -> tuple[tuple[Problem, ...], Counter[str]]:
+    """Return the problems in `rows`, one for every distinct question, and how many rows were dropped for which reason.
+
+    Args:
+        rows: mappings from the data set's column names to values.
+        columns: name of the schema → name in the data set.
+    """
+    problems: dict[str, Problem] = {}
+    dropped: Counter[str] = Counter()
+    for row in rows:
+        try:
+            problem = problem_of({name: row.get(column) for name, column in columns.items()})
+        except BadRow as reason:
+            dropped[str(reason)] += 1
+            continue
+        if problem.id in problems:
+            dropped["question repeated"] += 1
+        problems.setdefault(problem.id, problem)
+    return tuple(problems.values()), dropped
+
+
+def problem_of(row: Row) -> Problem:
+    """Return the problem in one row of the schema; its id is a hash of the question, so that it is stable everywhere.
+
+    Raises:
+        BadRow: a field is missing, empty or of the wrong type.
+    """
+    question = row.get("question")
+    if not isinstance(question, str):
+        raise BadRow("no question" if question is None else "question is not text")
+    if not normalise_question(question):
+        raise BadRow("question is empty")
+    topic = row.get("topic")
+    return Problem(
+        id=hashlib.sha256(normalise_question(question).encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        question=question.strip(),
+        answer=gold_of(row.get("final_answer")),
+        difficulty=difficulty_of(row.get("difficulty")),
+        topic=topic if isinstance(topic, str) and topic else None,
+    )
+
+
+def gold_of(value: Any) -> str:
+    r"""Return a gold answer as bare LaTeX: from a number, from `$…$`, from a text that ends in `\boxed{…}`.
+
+    Raises:
+        BadRow: there is no answer in it.
+    """
+    if value is None:
+        raise BadRow("no final_answer")
+    if isinstance(value, int | float):
+        if not math.isfinite(value):
+            raise BadRow("final_answer is not finite")
+        return str(int(value) if not isinstance(value, bool) and value == int(value) else value)
+    if not isinstance(value, str):
+        raise BadRow("final_answer is neither text nor a number")
+    text = extract_answer(value) or "" if r"\boxed" in value else value
+    text = re.sub(r"^(?:\$+|\\\(|\\\[)|(?:\$+|\\\)|\\\])$", "", text.strip()).strip()
+    if not text:
+        raise BadRow("final_answer is empty")
+    return text
+
+
+def difficulty_of(value: Any) -> float | None:
+    """Return a difficulty from a number or a text such as "4.5"; None for a missing one.
+
+    Raises:
+        BadRow: it is something else.
+    """
+    if value is None or value == "":
+        return None
+    try:
+        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadRow("difficulty is not a number")
+    return number
+
+
+def guessable(answer: str) -> bool:
+    """Return whether an answer is Yes, No, True, False or a single letter."""
+    return answer.strip(" .").casefold() in ("yes", "no", "true", "false") or bool(re.fullmatch(r"\(?[A-Za-z]\)?", answer))
+
+
+def _read_jsonl(path: Path) -> Iterator[Row]:
+    # newline="\n": other characters that Python calls line breaks, such as U+2028, are text
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            if line.strip():
+                try:
+                    row = json.loads(line)
+                except json.JSONDecodeError:
+                    row = {}
+                yield row if isinstance(row, dict) else {}
+
+
+def _read_parquet(path: Path) -> Iterator[Row]:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise DependencyNotInstalled(f"the Parquet file {path} needs pyarrow; run: pip install 'agon-env[hub]'") from error
+    for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
+        yield from batch.to_pylist()
