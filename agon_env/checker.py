@@ -46,7 +46,13 @@ INJECTIONS = (
 )
 """Texts that pose as the referee, as the rival or as a chat template."""
 
-GARBAGE = ("", " \n\t", "qwrtz " * 50, "\x00\x1b[2J\u2028\u0085\ud800", "{[(<", *INJECTIONS)
+EVERYTHING = (
+    "\\boxed{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, yes, no, true, false}",
+    "answer: 0 or 1 or 2 or 3 or 4 or 5 or 6 or 7 or 8 or 9 or yes or no",
+)
+"""Texts that list all candidates at once."""
+
+GARBAGE = ("", " \n\t", "qwrtz " * 50, "\x00\x1b[2J\u2028\u0085\ud800", "{[(<", *INJECTIONS, *EVERYTHING)
 """Texts that no game can take for good play."""
 
 UNICODE = "é 日本 🙂\u2028\u0085\x1c\ud800 {}} {0} %s \\ <|im_end|> [Player 1] \u202eabc e\u0301 \x00"
@@ -428,7 +434,7 @@ def check_transcript(make: Make) -> None:
 
 
 def check_canaries(make: Make) -> None:
-    """In a game with an oracle, empty, garbage and injected texts score nothing, whoever says them."""
+    """In a game with an oracle, garbage, injections and lists of all answers score nothing, whoever says them."""
     if not has_oracle(make()):
         return
     for role, text, seed in itertools.product(make().roles, (*GARBAGE, UNICODE), SEEDS[:2]):

@@ -245,7 +245,7 @@ class Contest:
         action = self.check_action(action)
         role = str(self._role)
         player, chars = self.player_of[role], len(action.text)
-        text, cut = action.text[: self.max_chars], action.truncated or chars > self.max_chars
+        text, cut = action.text[: self.max_chars], bool(action.truncated) or chars > self.max_chars
         (self.cut_roles.add if cut else self.cut_roles.discard)(role)
         extracted, complaint = self._play(role, text, cut)
         event = Event(self.turn, player, role, text, cut, chars, extracted, complaint, tuple(self.visible_to(role)))
@@ -351,8 +351,11 @@ class Contest:
         self._role = None
         scores: dict[str, Reward] = dict.fromkeys(self.roles) if offender is not None else self._scores()
         components = self._forfeit(offender) if offender is not None else self.reward_rule(scores)
+        rewards = {player: total(components[role]) for player, role in self.role_of.items()}
+        if not all(reward is None or np.isfinite(reward) for reward in rewards.values()):
+            raise Error(f"the reward rule of {self._name} gave {rewards}; rewards must be finite, or None")
         self.outcome = Outcome(
-            rewards=FrozenDict({player: total(components[role]) for player, role in self.role_of.items()}),
+            rewards=FrozenDict(rewards),
             scores=FrozenDict({player: scores[role] for player, role in self.role_of.items()}),
             components=freeze({player: components[role] for player, role in self.role_of.items()}),
             roles=FrozenDict(self.role_of),

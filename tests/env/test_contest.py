@@ -96,6 +96,26 @@ def test_scores_are_checked(solo, scores):
         solo.step("x")
 
 
+def test_a_contest_that_is_closed_midway_has_no_outcome(duel):
+    duel.reset(seed=0)
+    duel.step("draft")
+    duel.close()
+    assert duel.outcome is None
+    assert not duel.done
+    assert duel.reset(seed=0)[0].player == "alice"
+
+
+def test_rewards_must_be_finite(task):
+    class Infinite(OutcomeReward):
+        def __call__(self, scores):
+            return {role: {"outcome": float("inf")} for role in scores}
+
+    env = Solo(task, reward=Infinite())
+    env.reset(seed=0)
+    with pytest.raises(Error, match="finite"):
+        env.step("x")
+
+
 def test_a_contest_is_a_context(duel, monkeypatch):
     closed = []
     monkeypatch.setattr(duel, "close", lambda: closed.append(True))

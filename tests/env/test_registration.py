@@ -259,6 +259,17 @@ def test_make_vec_needs_a_contest():
         agon_env.make_vec("ArithmeticDuel-v0", 0)
 
 
+@pytest.mark.parametrize("id", ["DeepMathDuel-v0", "DeepMathSolo-v0"])
+def test_the_embedded_sample_is_named_in_a_warning_at_each_make_and_in_info(id):
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="embedded sample") as caught:
+            env = make(id)
+        assert len(caught) == 1
+    _, info = env.reset(seed=0)
+    assert "embedded sample" in info["source"]
+    assert "embedded sample" in env.transcript.header.details["source"]
+
+
 # --- specs ------------------------------------------------------------------------------------------
 
 
