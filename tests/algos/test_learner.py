@@ -228,12 +228,12 @@ def test_kl_to_the_base_is_zero_at_the_start_and_grows():
 def test_missing_reference_is_filled_in_from_the_bare_base():
     base, alice = tiny_base("alice")
     learner = LocalLearner(base, loss=LossConfig(kl_coef=0.5))
-    batch = batch_for(learner, alice)
+    batch = Batch(on_policy(learner, alice, tiny_rows(6), temperature=0.7), temperature=0.7)
     stats = learner.forward_backward(alice, batch)
     filled = gradient(alice)
     learner._optimizer(alice).drop_gradient()
-    scored = learner.logprobs(None, batch.rows)
-    given = Batch(tuple(replace(row, ref_logprobs=ref) for row, ref in zip(batch.rows, scored, strict=True)))
+    scored = learner.logprobs(None, batch.rows, temperature=0.7)
+    given = Batch(tuple(replace(row, ref_logprobs=ref) for row, ref in zip(batch.rows, scored, strict=True)), temperature=0.7)
     assert learner.forward_backward(alice, given) == stats
     assert same(filled, gradient(alice))
     assert stats["kl_ref"] > 0

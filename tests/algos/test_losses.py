@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from algos.losses import LossConfig, count_normalizer, kl_estimate, merge_stats, policy_loss
 
@@ -231,6 +232,19 @@ def test_k1_and_k3_are_unbiased_and_k2_and_k3_are_not_negative():
     assert torch.equal(estimates["k1"] > 0, logp > REF_LOGP)
 
 
+def test_approx_kl_is_that_of_the_sampling_policy_from_the_trained_one():
+    """The tokens come from π_old, so it is KL(π_old ‖ π) that they estimate."""
+    old, logp = REF_LOGP, torch.log_softmax(LOGITS, -1)
+    each = [
+        policy_loss(logp[v].reshape(1, 1), old[v].reshape(1, 1), torch.zeros(1), torch.ones(1, 1))[1]["approx_kl"]
+        for v in range(5)
+    ]
+    assert all(value >= 0 for value in each)
+    assert sum(p * value for p, value in zip(old.exp(), each, strict=True)).item() == pytest.approx(
+        exact_kl(old, logp).item(), rel=1e-5
+    )
+
+
 def gradient_of(function):
     logits = LOGITS.clone().requires_grad_()
     function(torch.log_softmax(logits, -1)).backward()
@@ -313,3 +327,31 @@ def test_normalizer_counts():
     assert count_normalizer("dr_grpo", [3, 0, 2]) == 2
     assert count_normalizer("dapo", [3, 0, 2]) == 5
     assert count_normalizer("bnpo", [0]) == 1
+
+
+# --- two processes with unequal token counts ---
+
+
+def rank_gradient(rank, folder, loss_type):
+    """What one of two ranks does: rank 0 has one row, rank 1 has the other five."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    batch, index = random_batch(), [[0], [1, 2, 3, 4, 5]][rank]
+    scale = torch.ones(1, requires_grad=True)
+    normalizer = torch.tensor(count_normalizer(loss_type, [batch["lengths"][i] for i in index]))
+    dist.all_reduce(normalizer)
+    logp, old, advantages, mask = (batch[name][index] for name in ("logp", "old", "advantages", "mask"))
+    loss, _ = policy_loss(scale * logp, old, advantages, mask, loss_type=loss_type, max_tokens=5, normalizer=normalizer.item())
+    loss.backward()
+    dist.all_reduce(scale.grad)
+    torch.save(scale.grad, f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("loss_type", ["grpo", "dapo"])
+def test_two_processes_equal_one(loss_type, tmp_path):
+    torch.multiprocessing.spawn(rank_gradient, args=(str(tmp_path), loss_type), nprocs=2)
+    batch, scale = random_batch(), torch.ones(1, requires_grad=True)
+    policy_loss(scale * batch["logp"], batch["old"], batch["advantages"], batch["mask"], loss_type=loss_type)[0].backward()
+    for rank in range(2):
+        torch.testing.assert_close(torch.load(tmp_path / f"{rank}.pt"), scale.grad)
