@@ -20,6 +20,8 @@ from agents.errors import DependencyNotInstalled, ModelNotFound
 EMBEDDED = "embedded"
 SMOLLM2 = "smollm2-135m"
 
+_OFFLINE = f'Without a network, take a folder with a model, "{EMBEDDED}" or "{SMOLLM2}".'
+
 
 def load_model(
     source: str | Path,
@@ -48,13 +50,15 @@ def load_model(
     place = torch.device(device) if device is not None else default_device()
     folder = {EMBEDDED: _embedded_path, SMOLLM2: smollm2_path}.get(str(source), lambda: source)()
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    if Path(folder).is_dir() and not (Path(folder) / "config.json").is_file():
+        raise ModelNotFound(f"the folder {folder} holds no model: it lacks config.json. {_OFFLINE}")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or default_dtype(place), **options)
     except OSError as error:
         raise ModelNotFound(
             f"no model can be loaded from {str(source)!r}: it is neither a folder with one nor an id that the Hugging Face hub "
-            f'answers to now. Without a network, take a folder, "{EMBEDDED}" or "{SMOLLM2}". ({_first_line(error)})',
+            f"answers to now. {_OFFLINE} ({_first_line(error)})",
         ) from error
     if chat_template is not None:
         tokenizer.chat_template = PLAIN_TEMPLATE if chat_template == "plain" else chat_template

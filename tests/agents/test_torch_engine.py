@@ -1,0 +1,274 @@
+"""The torch engine: what it samples, with which log-probabilities; the traps T45-T49 as far as they are its own."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import FAMILIES, stir, tiny_base, tiny_model
+from torch import Tensor
+
+from agents.engines.torch import TorchEngine, draw
+from agents.errors import PromptTooLong
+from agents.policy import LLMPolicy
+from agents.sampling import Completion, SamplingParams
+from agents.shared_base import SharedBase
+
+LENGTHS = (5, 12, 1, 20, 70, 12)
+GREEDY = SamplingParams(max_tokens=24, temperature=0.0)
+SAMPLED = SamplingParams(max_tokens=24, temperature=0.7)
+
+
+def player(family: str, *, eos: tuple[int, ...] = (3, 7)) -> LLMPolicy:
+    base = tiny_base(family)
+    base.eos_ids = frozenset(eos)
+    policy = base.policy("alice", rank=4)
+    stir(base, "alice")
+    return policy
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def alice(request: pytest.FixtureRequest) -> LLMPolicy:
+    # Every tenth token ends a row, so that the rows end at different times.
+    return player(request.param, eos=tuple(range(0, 320, 10)))
+
+
+@pytest.fixture(scope="module")
+def qwen() -> LLMPolicy:
+    return player("qwen3", eos=tuple(range(0, 320, 10)))
+
+
+def prompts(lengths: tuple[int, ...] = LENGTHS, seed: int = 0) -> list[tuple[int, ...]]:
+    rng = np.random.default_rng(seed)
+    return [tuple(rng.integers(320, size=length).tolist()) for length in lengths]
+
+
+def sample(
+    policy: LLMPolicy, rows: list[tuple[int, ...]], params: SamplingParams, seeds: list[int] | None = None
+) -> list[Completion]:
+    return policy.sample(rows, params=params, seeds=seeds if seeds is not None else list(range(len(rows))))
+
+
+def recomputed(policy: LLMPolicy, prompt: tuple[int, ...], completion: Completion, temperature: float) -> Tensor:
+    """Return the log-probabilities of a completion by one plain forward pass of its row alone."""
+    with torch.no_grad(), policy.base.use(policy.name):
+        logits_TV = policy.base.model(torch.tensor([prompt + completion.token_ids])).logits[0, len(prompt) - 1 : -1]
+    logp_TV = (logits_TV / temperature).log_softmax(-1)
+    return logp_TV.gather(-1, torch.tensor(completion.token_ids)[:, None])[:, 0]
+
+
+def assert_logprobs(policy: LLMPolicy, rows: list[tuple[int, ...]], completions: list[Completion], temperature: float) -> None:
+    for prompt, completion in zip(rows, completions, strict=True):
+        own = torch.tensor(completion.logprobs)
+        torch.testing.assert_close(own, recomputed(policy, prompt, completion, temperature), atol=1e-4, rtol=0)
+
+
+# --- on every family --------------------------------------------------------------------------------
+
+
+def test_greedy_equals_generate_with_uneven_prompts_and_ends(alice: LLMPolicy) -> None:
+    rows = prompts()
+    completions = sample(alice, rows, GREEDY)
+    with alice.base.use("alice"):
+        for prompt, completion in zip(rows, completions, strict=True):
+            ids = torch.tensor([prompt])
+            generated = alice.base.model.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=GREEDY.max_tokens,
+                do_sample=False,
+                eos_token_id=sorted(alice.base.eos_ids),
+                pad_token_id=0,
+            )
+            assert list(completion.token_ids) == generated[0, len(prompt) :].tolist()
+    assert len({len(completion.token_ids) for completion in completions}) > 2
+    assert_logprobs(alice, rows, completions, 1.0)
+
+
+def test_t46_t47_logprobs_equal_those_of_the_unpadded_row(alice: LLMPolicy) -> None:
+    rows = prompts()
+    assert_logprobs(alice, rows, sample(alice, rows, SAMPLED), 0.7)
+
+
+def test_a_row_is_the_same_alone_and_among_others(alice: LLMPolicy) -> None:
+    rows = prompts()
+    together = sample(alice, rows, SAMPLED)
+    for seed, (prompt, completion) in enumerate(zip(rows, together, strict=True)):
+        (alone,) = sample(alice, [prompt], SAMPLED, [seed])
+        assert alone.token_ids == completion.token_ids
+        assert alone.logprobs == pytest.approx(completion.logprobs, abs=1e-4)
+
+
+def test_equal_prompts_share_their_prefix_and_change_nothing(alice: LLMPolicy) -> None:
+    one, two = prompts((9, 30))
+    rows, seeds = [one, two, one, one], [5, 6, 7, 8]
+    shapes: list[tuple[int, ...]] = []
+    hook = alice.base.model.register_forward_pre_hook(
+        lambda _model, _args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    group = sample(alice, rows, SAMPLED, seeds)
+    hook.remove()
+    assert shapes[0] == (2, 30)
+    alone = [sample(alice, [row], SAMPLED, [seed])[0].token_ids for row, seed in zip(rows, seeds, strict=True)]
+    assert [completion.token_ids for completion in group] == alone
+    assert len(set(alone)) == 4
+
+
+def test_waves_of_rows_equal_one_batch(alice: LLMPolicy) -> None:
+    rows = prompts()
+    seeds = list(range(len(rows)))
+    waves = TorchEngine(max_rows=2).sample(alice, rows, SAMPLED, seeds=seeds)
+    assert [w.token_ids for w in waves] == [c.token_ids for c in sample(alice, rows, SAMPLED)]
+
+
+# --- the adapter and the model's state --------------------------------------------------------------
+
+
+def test_each_policy_samples_with_its_own_adapter_and_leaves_the_active_one(qwen: LLMPolicy) -> None:
+    base = tiny_base()
+    alice, bob, bare = base.policy("alice", rank=4), base.policy("bob", rank=4), base.policy()
+    stir(base, "bob", size=0.3)
+    rows = prompts()
+    with base.use("bob"):
+        texts = {policy.name: [c.token_ids for c in sample(policy, rows, GREEDY)] for policy in (alice, bob, bare)}
+        assert base.active == "bob"
+    assert texts["alice"] == texts["base"]  # an untrained adapter is the identity
+    assert texts["bob"] != texts["base"]
+    assert_logprobs(bob, rows, sample(bob, rows, SAMPLED), 0.7)
+
+
+def test_t48_sampling_in_training_mode_is_without_dropout_and_puts_the_mode_back() -> None:
+    base = tiny_base(attention_dropout=0.5)
+    policy = base.policy()
+    evaluating = sample(policy, prompts(), GREEDY)
+    base.model.train()
+    base.model.gradient_checkpointing_enable()
+    assert sample(policy, prompts(), GREEDY) == evaluating
+    assert base.model.training
+
+
+def test_sampling_leaves_no_trace_in_training(qwen: LLMPolicy) -> None:
+    before = torch.get_rng_state()
+    sample(qwen, prompts(), SAMPLED)
+    assert torch.equal(torch.get_rng_state(), before)
+    with qwen.base.use("alice"):
+        qwen.base.model(torch.tensor(prompts((6,)))).logits.sum().backward()
+    assert all(parameter.grad is not None for parameter in qwen.parameters())
+    qwen.base.model.zero_grad(set_to_none=True)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_the_attention_implementation_does_not_matter(attention: str) -> None:
+    base = tiny_base()
+    base.model.set_attn_implementation(attention)
+    policy = base.policy()
+    assert_logprobs(policy, prompts(), sample(policy, prompts(), SAMPLED), 0.7)
+
+
+# --- how a row ends ---------------------------------------------------------------------------------
+
+
+def test_t49_every_end_token_ends_a_row_and_stays_in_it(qwen: LLMPolicy) -> None:
+    completions = sample(qwen, prompts((8,) * 40), SAMPLED)
+    ends = {completion.token_ids[-1] for completion in completions if completion.finish_reason == "stop"}
+    assert len(ends) > 1
+    for completion in completions:
+        *body, last = completion.token_ids
+        assert not qwen.base.eos_ids & set(body)
+        assert (last in qwen.base.eos_ids) == (completion.finish_reason == "stop")
+        assert completion.finish_reason == "stop" or len(completion.token_ids) == SAMPLED.max_tokens
+        assert len(completion.token_ids) == len(completion.logprobs)
+    assert {completion.finish_reason for completion in completions} == {"stop", "length"}
+
+
+def test_t49_an_end_token_that_also_pads_is_sampled_and_counted() -> None:
+    base = tiny_base()
+    base.eos_ids = frozenset(range(320))  # whatever comes first ends the row
+    policy = base.policy()
+    completions = sample(policy, prompts((3, 9)), SAMPLED)
+    assert [len(completion.token_ids) for completion in completions] == [1, 1]
+    assert all(completion.finish_reason == "stop" for completion in completions)
+    assert_logprobs(policy, prompts((3, 9)), completions, 0.7)
+
+
+def test_rows_end_at_the_context_and_too_long_prompts_are_refused() -> None:
+    policy = player("qwen3", eos=())
+    long = SamplingParams(max_tokens=20, temperature=1.0)
+    completions = sample(policy, prompts((250, 255, 10)), long)
+    assert [len(completion.token_ids) for completion in completions] == [6, 1, 20]
+    assert {completion.finish_reason for completion in completions} == {"length"}
+    assert_logprobs(policy, prompts((250, 255, 10)), completions, 1.0)
+    with pytest.raises(PromptTooLong, match="256"):
+        sample(policy, prompts((256,)), long)
+
+
+def test_one_token_at_most_no_rows_and_bad_arguments(qwen: LLMPolicy) -> None:
+    assert [len(c.token_ids) for c in sample(qwen, prompts(), SamplingParams(max_tokens=1))] == [1] * len(LENGTHS)
+    assert sample(qwen, [], SAMPLED) == []
+    with pytest.raises(ValueError, match="one seed for each row"):
+        sample(qwen, prompts(), SAMPLED, [1])
+    with pytest.raises(ValueError, match="empty"):
+        sample(qwen, [()], SAMPLED)
+    with pytest.raises(ValueError, match="max_rows"):
+        TorchEngine(max_rows=0)
+
+
+def test_progress_ends_with_all_rows(qwen: LLMPolicy) -> None:
+    seen: list[tuple[int, int]] = []
+    rows = prompts()
+    TorchEngine(max_rows=4).sample(qwen, rows, SAMPLED, seeds=[0] * len(rows), progress=lambda *counts: seen.append(counts))
+    assert seen[-1] == (len(rows), len(rows))
+    assert all(a[0] <= b[0] for a, b in itertools.pairwise(seen))
+
+
+# --- the distribution -------------------------------------------------------------------------------
+
+
+def test_t25_different_seeds_give_different_texts_and_equal_seeds_equal_ones(qwen: LLMPolicy) -> None:
+    (prompt,) = prompts((8,))
+    texts = [c.token_ids for c in sample(qwen, [prompt] * 6, SAMPLED, [1, 2, 3, 1, 2**63, 2**100])]
+    assert texts[0] == texts[3]
+    assert len(set(texts)) == 5
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_t45_tokens_are_drawn_at_exactly_the_temperature(temperature: float) -> None:
+    logits_V = torch.tensor([2.0, -1.0, 0.0, -torch.inf, 1.0])
+    uniform_R = torch.from_numpy(np.random.default_rng(0).random(40_000))
+    token_R, logp_R = draw(logits_V.expand(len(uniform_R), -1), uniform_R, temperature=temperature)
+    expected_V = (logits_V / temperature).softmax(-1)
+    observed_V = torch.bincount(token_R, minlength=5) / len(uniform_R)
+    torch.testing.assert_close(observed_V, expected_V, atol=0.01, rtol=0)
+    assert observed_V[3] == 0
+    torch.testing.assert_close(logp_R, expected_V.log()[token_R])
+
+
+def test_the_ends_of_the_unit_interval_draw_possible_tokens() -> None:
+    logits_RV = torch.tensor([[-torch.inf, 0.0, 0.0, -torch.inf]]).expand(2, -1)
+    token_R, _ = draw(logits_RV, torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64), temperature=1.0)
+    assert token_R.tolist() == [1, 2]
+
+
+def test_rare_tokens_of_a_large_vocabulary_are_drawn_as_often_as_they_should() -> None:
+    logits_V = torch.randn(150_000, generator=torch.Generator().manual_seed(0))
+    uniform_R = torch.linspace(0, 1, 33, dtype=torch.float64)[:-1]
+    token_R, _ = draw(logits_V.expand(len(uniform_R), -1), uniform_R, temperature=1.0)
+    exact_V = logits_V.double().softmax(-1).cumsum(-1)
+    exact_R = torch.searchsorted(exact_V, uniform_R, right=True)
+    assert (exact_V[token_R] - exact_V[exact_R]).abs().max() < 1e-6
+
+
+def test_low_precision_logits_get_a_float32_softmax() -> None:
+    logits_RV = torch.randn(4, 1000, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
+    token_R, logp_R = draw(logits_RV, torch.full((4,), 0.5, dtype=torch.float64), temperature=1.0)
+    assert logp_R.dtype == torch.float32
+    torch.testing.assert_close(logp_R, logits_RV.double().log_softmax(-1).gather(-1, token_R[:, None])[:, 0].float())
+
+
+def test_a_padded_row_does_not_enter_the_recurrent_state() -> None:
+    base = SharedBase(tiny_model("qwen3_5", vocab=320), tiny_base().tokenizer)
+    policy = base.policy()
+    short, long = prompts((2, 90))
+    (alone,), (padded, _) = sample(policy, [short], SAMPLED, [1]), sample(policy, [short, long], SAMPLED, [1, 2])
+    assert padded.token_ids == alone.token_ids
+    assert padded.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
