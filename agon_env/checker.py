@@ -81,7 +81,7 @@ def check_env(env: str | ContestSpec | Contest, *, processes: bool = False) -> l
     rules = [*RULES, check_processes] if processes else RULES
     broken = {rule.__name__: error for rule in rules if (error := _error_of(rule, make)) is not None}
     if broken:
-        lines = [f"{name}: {error if type(error) is AssertionError else repr(error)}" for name, error in broken.items()]
+        lines = [f"{name}: {_in_words(error)}" for name, error in broken.items()]
         raise CheckFailed("\n".join([f"{_name(make())} breaks {len(lines)} rules:", *lines])) from next(iter(broken.values()))
     return [rule.__name__ for rule in rules]
 
@@ -523,6 +523,12 @@ def _error_of(rule: Callable[[Make], None], make: Make) -> Exception | None:
     except Exception as error:
         return error
     return None
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, AssertionError | Error):
+        return str(error)
+    return f"it raised {error!r}; apply() must stand any text (raise InvalidMove), prompt() and score() any play"
 
 
 def _require(holds: bool, message: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any
 
 
@@ -35,6 +34,8 @@ class Plugins:
         """Load every plug-in, the first time that this is called."""
         if self._read:
             return
+        from importlib.metadata import entry_points  # slow to import
+
         self._read = self.reading = True
         try:
             for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):

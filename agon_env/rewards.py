@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from statistics import fmean
+from math import fsum
 from typing import Protocol, TypeAlias
 
 from agon_env.types import Reward
@@ -54,9 +54,8 @@ def total(components: Mapping[str, Reward]) -> Reward:
 def rival_score(scores: Scores, role: str) -> Reward:
     """Return the mean score of everyone but `role`; None if one of them is missing, the own score if there is nobody."""
     rivals = [score for other, score in scores.items() if other != role] or [scores[role]]
-    if any(score is None for score in rivals):
-        return None
-    return fmean(score for score in rivals if score is not None)
+    known = [score for score in rivals if score is not None]
+    return fsum(known) / len(known) if len(known) == len(rivals) else None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -244,6 +243,8 @@ def _cut_torn_line(file: BinaryIO, path: str | Path) -> None:
 
 @cache
 def _own_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     try:
         return version("agon-env")
     except PackageNotFoundError:

@@ -37,7 +37,7 @@ class SplitTheCoins(Contest):
             self.accepted = "yes" in text.lower()
             return "yes" if self.accepted else "no"
         number = re.search(r"[0-9]+", text)
-        if number is None or int(number[0]) > self.coins:
+        if number is None or number[0] not in map(str, range(self.coins + 1)):
             raise InvalidMove(f"say a number from 0 to {self.coins}")
         self.kept = int(number[0])
         return number[0]

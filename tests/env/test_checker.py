@@ -263,6 +263,19 @@ def test_all_broken_rules_are_listed():
     assert "breaks 1 rules" in str(caught.value)
 
 
+class CrashesOnWords(Solo):
+    def __init__(self):
+        super().__init__(Doubling())
+
+    def apply(self, role, text):
+        super().apply(role, str(int(text.split()[-1])))
+
+
+def test_a_game_that_can_not_stand_a_text_is_told_so():
+    with pytest.raises(CheckFailed, match=r"check_unicode: it raised ValueError.*apply\(\) must stand any text"):
+        check_env(CrashesOnWords())
+
+
 def test_a_contest_that_depends_on_the_hash_seed_is_found(tmp_path, monkeypatch):
     (tmp_path / "hashed_game.py").write_text(
         "from toys import Nim\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import warnings
 from importlib.metadata import EntryPoint
@@ -54,7 +55,7 @@ def clean_registry(monkeypatch):
     monkeypatch.setattr(registration, "registry", saved := dict(registration.registry))
     monkeypatch.setattr(agon_env, "registry", saved)
     monkeypatch.setattr(registration, "_plugins", plugins.Plugins("agon_env.envs", registration._accept_plugin))
-    monkeypatch.setattr(plugins, "entry_points", lambda *, group: [])
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda *, group: [])
     before = dict(gymnasium.registry)
     yield
     gymnasium.registry.clear()
@@ -69,7 +70,7 @@ def install(monkeypatch, **points: str) -> list[str]:
         looked.append(group)
         return [EntryPoint(name, value, group) for name, value in points.items()]
 
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
     return looked
 
 
