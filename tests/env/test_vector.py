@@ -49,6 +49,14 @@ def test_seeds_name_the_contests(how):
     assert contests.pending() == {index: obs for index, (obs, _) in shown.items()}
 
 
+def test_reset_forgets_the_last_contests():
+    contests = nims(2)
+    first = contests.reset(seed=3)
+    contests.step({0: "nine"})
+    assert contests.reset(seed=3) == first
+    assert contests.outcomes == [None, None]
+
+
 def test_options_are_for_all_or_one_each():
     contests = nims(2)
     contests.reset(seed=0, options={"stones": 7})

@@ -191,6 +191,16 @@ def test_infos_of_different_steps_share_nothing():
     assert env.step("1")[4]["messages"][0]["content"] == "Nim"
 
 
+def test_reset_forgets_through_the_view():
+    fresh, used = to_gymnasium(Nim(), "second", nim_rival), to_gymnasium(Nim(), "second", nim_rival)
+    for texts in (["nine", "nine"], ["1"], ["1", "nine"]):
+        used.reset(seed=5)
+        for text in texts:
+            used.step(text)
+        assert used.reset(seed=3) == fresh.reset(seed=3)
+        assert used.step("1") == fresh.step("1")
+
+
 # --- PettingZoo -------------------------------------------------------------------------------------
 
 COSMETIC = "|".join(
@@ -262,6 +272,17 @@ def test_a_missing_reward_is_nan_for_pettingzoo_too(zoo):
     env.step("4")
     assert all(math.isnan(reward) for reward in env.rewards.values())
     assert all(info["unscored"] for info in env.infos.values())
+
+
+def test_reset_forgets_through_the_aec_view(zoo):
+    fresh, used = zoo(Nim()), zoo(Nim())
+    used.reset(seed=5)
+    used.step("nine")
+    used.step("nine")
+    for env in (fresh, used):
+        env.reset(seed=3)
+    assert used.last() == fresh.last()
+    assert (used.agents, used.rewards, used.infos) == (fresh.agents, fresh.rewards, fresh.infos)
 
 
 def test_none_is_no_action_while_alive(zoo):
