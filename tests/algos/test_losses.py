@@ -332,26 +332,33 @@ def test_normalizer_counts():
 # --- two processes with unequal token counts ---
 
 
-def rank_gradient(rank, folder, loss_type):
+def rank_gradients(rank, folder):
     """What one of two ranks does: rank 0 has one row, rank 1 has the other five."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     batch, index = random_batch(), [[0], [1, 2, 3, 4, 5]][rank]
-    scale = torch.ones(1, requires_grad=True)
-    normalizer = torch.tensor(count_normalizer(loss_type, [batch["lengths"][i] for i in index]))
-    dist.all_reduce(normalizer)
     logp, old, advantages, mask = (batch[name][index] for name in ("logp", "old", "advantages", "mask"))
-    loss, _ = policy_loss(scale * logp, old, advantages, mask, loss_type=loss_type, max_tokens=5, normalizer=normalizer.item())
-    loss.backward()
-    dist.all_reduce(scale.grad)
-    torch.save(scale.grad, f"{folder}/{rank}.pt")
+    gradients = {}
+    for loss_type in LOSS_TYPES:
+        scale = torch.ones(1, requires_grad=True)
+        normalizer = torch.tensor(count_normalizer(loss_type, [batch["lengths"][i] for i in index]))
+        dist.all_reduce(normalizer)
+        loss, _ = policy_loss(
+            scale * logp, old, advantages, mask, loss_type=loss_type, max_tokens=5, normalizer=normalizer.item()
+        )
+        loss.backward()
+        dist.all_reduce(scale.grad)
+        gradients[loss_type] = scale.grad
+    torch.save(gradients, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("loss_type", ["grpo", "dapo"])
-def test_two_processes_equal_one(loss_type, tmp_path):
-    torch.multiprocessing.spawn(rank_gradient, args=(str(tmp_path), loss_type), nprocs=2)
-    batch, scale = random_batch(), torch.ones(1, requires_grad=True)
-    policy_loss(scale * batch["logp"], batch["old"], batch["advantages"], batch["mask"], loss_type=loss_type)[0].backward()
-    for rank in range(2):
-        torch.testing.assert_close(torch.load(tmp_path / f"{rank}.pt"), scale.grad)
+def test_two_processes_equal_one(tmp_path):
+    torch.multiprocessing.spawn(rank_gradients, args=(str(tmp_path),), nprocs=2)
+    batch = random_batch()
+    for loss_type in LOSS_TYPES:
+        scale = torch.ones(1, requires_grad=True)
+        arguments = (scale * batch["logp"], batch["old"], batch["advantages"], batch["mask"])
+        policy_loss(*arguments, loss_type=loss_type, max_tokens=5)[0].backward()
+        for rank in range(2):
+            torch.testing.assert_close(torch.load(tmp_path / f"{rank}.pt")[loss_type], scale.grad)
