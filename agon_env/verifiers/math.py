@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from time import monotonic
 
 from agon_env.verifiers.expression import Expr
 from agon_env.verifiers.extraction import extract_answer
@@ -32,7 +31,7 @@ class MathVerifier:
     """
 
     deadline: float = 3.0
-    """Seconds that one verdict may take in a worker, apart from the worker's start."""
+    """Seconds that one verdict may take in a worker, apart from waiting for one."""
     max_chars: int = 1000
     """Longer answers are not read."""
 
@@ -64,12 +63,15 @@ class MathVerifier:
             return Verdict(0.0, None, "no answer")
         if len(answer) > self.max_chars:
             return Verdict(0.0, answer[: self.max_chars], "too long")
-        end = monotonic() + self.deadline
+        spent = 0.0
 
         def compare(relation: str, gold: Expr, answer: Expr) -> bool:
             if not use_worker:
                 raise _NeedsWorker
-            return shared_pool().compare(relation, gold, answer, deadline=max(0.01, end - monotonic()))
+            nonlocal spent
+            equal, seconds = shared_pool().compare(relation, gold, answer, deadline=max(0.01, self.deadline - spent))
+            spent += seconds
+            return equal
 
         try:
             equal = same(gold, answer, compare)

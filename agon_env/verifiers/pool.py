@@ -15,6 +15,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=_environment(),
+            start_new_session=True,  # Ctrl-C is for the main process, which may want to finish its work
             text=True,
             encoding="utf-8",
         )
@@ -48,16 +50,29 @@ class Worker:
         threading.Thread(target=self._read, name="agon-verifier", daemon=True).start()
         self._ready = False
 
+    def wait_until_ready(self) -> None:
+        """Wait for the imports of a new process.
+
+        Raises:
+            RuntimeError: it did not start.
+        """
+        if not self._ready:
+            try:
+                self._reply(START_SECONDS)
+            except (WorkerTimeout, WorkerFailed) as error:
+                raise RuntimeError(
+                    f"the process that compares formulas did not start ({error}); to see why, run: "
+                    f"{sys.executable} -m agon_env.verifiers.worker </dev/null"
+                ) from error
+            self._ready = True
+
     def ask(self, request: dict[str, Any], deadline: float) -> bool:
         """Return the reply to one request.
 
         Raises:
-            WorkerTimeout: none came within `deadline` seconds, not counting the start of the process.
+            WorkerTimeout: none came within `deadline` seconds.
             WorkerFailed: the process reported an error or died.
         """
-        if not self._ready:
-            self._reply(START_SECONDS)
-            self._ready = True
         try:
             assert self._process.stdin
             self._process.stdin.write(json.dumps(request) + "\n")
@@ -110,15 +125,21 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._all: set[Worker] = set()
 
-    def compare(self, relation: str, gold: Any, answer: Any, *, deadline: float) -> bool:
+    def compare(self, relation: str, gold: Any, answer: Any, *, deadline: float) -> tuple[bool, float]:
         """Return whether `relation` ("equal", "proportional", "positive") holds between two expressions.
+
+        Returns:
+            The result, and the seconds it took; waiting for a free worker, or for a new one to start, does not count.
 
         Raises:
             WorkerTimeout: not decided within `deadline` seconds.
             WorkerFailed: the comparison failed.
         """
         with self._worker() as worker:
-            return worker.ask({"relation": relation, "gold": gold, "answer": answer, "deadline": deadline}, deadline)
+            worker.wait_until_ready()
+            start = time.monotonic()
+            equal = worker.ask({"relation": relation, "gold": gold, "answer": answer, "deadline": deadline}, deadline)
+            return equal, time.monotonic() - start
 
     @property
     def started(self) -> int:

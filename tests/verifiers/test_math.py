@@ -4,6 +4,7 @@ import asyncio
 import copy
 import json
 import pickle
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from agon_env.verifiers import MathVerifier, Verdict
 from agon_env.verifiers.extraction import extract_answer
+from agon_env.verifiers.pool import shared_pool
 
 VERIFIER = MathVerifier()
 HANG = r"\sqrt{2}^{10^{9}}"
@@ -170,6 +172,17 @@ def test_a_hang_costs_one_verdict():
     answers = [HANG, r"5/\sqrt{5}", r"\sqrt{8}", "2^2"]
     verdicts = impatient.score_many([(boxed(a), gold) for a, gold in zip(answers, golds, strict=True)])
     assert [(verdict.score, verdict.reason) for verdict in verdicts] == [(None, "timeout")] + [(1.0, "equal")] * 3
+
+
+def test_the_deadline_is_for_a_whole_verdict_and_spares_the_worker_start():
+    shared_pool().close()
+    golds = ", ".join(rf"\sqrt{{{n}}}" for n in (2, 3, 5, 6, 7))
+    answers = ", ".join(rf"\frac{{{n}}}{{\sqrt{{{n}}}}}" for n in (7, 6, 5, 3, 2))
+    assert MathVerifier(deadline=2.0).score(boxed(answers), golds).score == 1.0
+    start = time.monotonic()
+    hangs = ", ".join(rf"\sqrt{{{n}}}^{{10^{{9}}}}" for n in (2, 3, 5, 6, 7))
+    assert MathVerifier(deadline=0.5).score(boxed(hangs), golds).reason == "timeout"
+    assert time.monotonic() - start < 30
 
 
 def test_works_from_threads_and_from_a_running_loop():

@@ -84,12 +84,12 @@ def test_a_pool_reuses_a_worker_and_replaces_a_dead_one():
     pool = pools.WorkerPool(size=1)
     root, same = parse(r"\sqrt{8}"), parse(r"2\sqrt{2}")
     try:
-        assert pool.compare("equal", root, same, deadline=5)
+        assert pool.compare("equal", root, same, deadline=5)[0]
         [first] = pool._all
-        assert not pool.compare("equal", root, parse(r"\sqrt{7}"), deadline=5)
+        assert not pool.compare("equal", root, parse(r"\sqrt{7}"), deadline=5)[0]
         assert pool._all == {first}
         first.kill()
-        assert pool.compare("equal", root, same, deadline=5)
+        assert pool.compare("equal", root, same, deadline=5)[0]
         assert pool.started == 1
         assert first not in pool._all
         with pytest.raises(pools.WorkerTimeout):
@@ -100,6 +100,15 @@ def test_a_pool_reuses_a_worker_and_replaces_a_dead_one():
         assert pool.started == 1
     finally:
         pool.close()
+    assert pool.started == 0
+
+
+def test_a_worker_that_cannot_start_is_no_verdict(monkeypatch, tmp_path):
+    (tmp_path / "sympy.py").write_text("raise ImportError('broken')", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    pool = pools.WorkerPool(size=1)
+    with pytest.raises(RuntimeError, match=r"did not start.*agon_env\.verifiers\.worker"):
+        pool.compare("equal", parse("x"), parse("x"), deadline=5)
     assert pool.started == 0
 
 
