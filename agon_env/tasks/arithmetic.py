@@ -2,7 +2,7 @@ r"""`Arithmetic`: an endless family of chains of small steps modulo 10, with a d
 
 A chain starts with a digit and changes it step by step. `4 a*7 b-9 c+8` reads: start with 4; step a
 multiplies by 7, step b subtracts 9, step c adds 8; only the last digit counts. A worked solution writes the
-number after each step, `4 a*7=8 b-9=9 c+8=7 \boxed{7}`.
+number after each step, `Start with 4 a*7=8 b-9=9 c+8=7 \boxed{7}`.
 
 Every step can be undone (the factors are 3, 7 and 9), so a single slip always spoils the answer and every
 digit is equally likely: guessing gains one problem in ten.
@@ -25,7 +25,8 @@ RULES = (
     "A number changes step by step. Each step has a letter for its name, an operation and a digit. "
     "Work modulo 10, so that the number is always a digit from 0 to 9."
 )
-QUESTION = RULES + "\nStart with {chain}\nWhat is the number after the last step?"
+START = "Start with "
+QUESTION = RULES + "\n" + START + "{chain}\nWhat is the number after the last step?"
 INSTRUCTION = r"Write the number after each step, then put the final number in \boxed{}."
 
 OPERANDS = {"+": range(1, 10), "-": range(1, 10), "*": (3, 7, 9)}
@@ -137,7 +138,7 @@ def results(start: int, steps: Sequence[tuple[str, int]]) -> list[int]:
 def write_solution(start: int, steps: Sequence[tuple[str, int]], digits: Sequence[int]) -> str:
     r"""Return the worked text that claims `digits` after the steps; it ends with the last one in `\boxed{}`."""
     worked = [f"{letter}{o}{d}={digit}" for letter, (o, d), digit in zip(ascii_lowercase, steps, digits, strict=False)]
-    return " ".join([str(start), *worked, rf"\boxed{{{digits[-1]}}}"])
+    return START + " ".join([str(start), *worked, rf"\boxed{{{digits[-1]}}}"])
 
 
 _BRACE = re.compile(r"\\boxed\{|\\[{}]|[{}]")
