@@ -6,7 +6,7 @@ would let a player restate the question as its answer. Symbols keep their case a
 
 An expression is a nested tuple, which needs no library and travels as JSON:
 `("num", "3/2")`, `("sym", "x_1")`, `("const", "pi" | "e" | "i")`, `("add" | "mul" | "pow", a, b)`,
-`("fn", name, a)`, `("binomial", n, k)`.
+`("fn", name, a)`, `("binomial", n, k)`, `("max" | "min", a, …)`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _GREEK = {
 }  # fmt: skip
 _APPLIED = {"f", "g", "h", "F", "G", "H", "P", "E", "J", "Y", "zeta", "eta", "phi", "varphi", "psi", "Phi", "Psi", "Gamma"}
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|\\(?P<command>[A-Za-z]+)|(?P<word>[A-Za-z]+)|(?P<mark>\*\*|[-+*/^_!(){}\[\]|]))"
+    r"\s*(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|\\(?P<command>[A-Za-z]+)|(?P<word>[A-Za-z]+)|(?P<mark>\*\*|\\[{}]|[-+*/^_!(){}\[\]|,]))"
 )
 _SUBSCRIPT = re.compile(r"_\s*(?:\{\s*([A-Za-z0-9,+\- ]+|\\[A-Za-z]+)\s*\}|([A-Za-z0-9])|(\\[A-Za-z]+))")
 _WORDS = {*_FUNCTIONS, "sqrt", "pi"}
@@ -297,6 +297,14 @@ class _Parser:
             inner = self.sum(depth)
             self.expect("r" + value[1:], kind="command")
             return ("fn", "floor" if value == "lfloor" else "ceil", inner)
+        if value in ("max", "min"):
+            closing = {"(": ")", "\\{": "\\}"}.get(self.value, "")
+            self.expect(self.value if closing else "(")
+            parts = [self.sum(depth)]
+            while self.accept(","):
+                parts.append(self.sum(depth))
+            self.expect(closing)
+            return (value, *parts)
         if value in _FUNCTIONS:
             return self.function(value, depth)
         raise Unreadable(f"\\{value} is not part of the fragment")

@@ -19,6 +19,9 @@ PROOF_DIGITS = 1000
 POINTS = 8
 """Points at which formulas with symbols are compared."""
 
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "add": sympy.Add, "mul": sympy.Mul, "pow": sympy.Pow, "binomial": sympy.binomial, "max": sympy.Max, "min": sympy.Min,
+}  # fmt: skip
 _CONSTANTS = {"pi": sympy.pi, "e": sympy.E, "i": sympy.I}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec, "csc": sympy.csc,
@@ -63,7 +66,7 @@ def _build(expression: Expr, at: dict[str, Any]) -> Any:
         return _CONSTANTS[parts[0]]
     if kind == "fn":
         return _FUNCTIONS[parts[0]](_build(parts[1], at))
-    operation: Callable[..., Any] = {"add": sympy.Add, "mul": sympy.Mul, "pow": sympy.Pow, "binomial": sympy.binomial}[kind]
+    operation = _OPERATIONS[kind]
     return operation(*(_build(part, at) for part in parts))
 
 

@@ -57,6 +57,7 @@ EQUAL = [
     ("C", r"\textbf{(C)}"),
     (r"S_3 \times \mathbb{Z}_2", r"S_3\times\mathbb{Z}_{2}"),
     ("9^{9^{9}}", "9^{9^{9}}"),
+    (r"\max\{1, |x|\}", r"\max(|x|, 1)"),
 ]
 
 DIFFERENT = [
@@ -109,6 +110,7 @@ DIFFERENT = [
     ("x", r"\sqrt{x^2}"),
     ("2-i", "2+i"),
     (r"\infty", r"-\infty"),
+    (r"\max\{1, x\}", r"\min\{1, x\}"),
     (r"15\text{ cm}", r"15\text{ m}"),
     ("60", "60^2"),
     (r"\int_0^1 x\,dx", r"\frac{1}{2}"),
@@ -226,10 +228,10 @@ CASES = Path(__file__).parents[3] / "shared" / "cases" / "math_cases.jsonl"
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="the shared cases are not here")
-def test_shared_cases_have_no_false_positive_and_hardly_a_miss():
+def test_shared_cases_are_all_judged_as_expected():
     cases = [json.loads(line) for line in CASES.read_text(encoding="utf-8").split("\n") if line]
     clear = [case for case in cases if not case.get("doubtful")]
     verdicts = VERIFIER.score_many([(case["completion"], case["gold"]) for case in clear])
     credited = {case["id"]: verdict.score == 1.0 for case, verdict in zip(clear, verdicts, strict=True)}
     assert not [case["id"] for case in clear if credited[case["id"]] and not case["expected"]]
-    assert len([case["id"] for case in clear if case["expected"] and not credited[case["id"]]]) <= 1
+    assert not [case["id"] for case in clear if case["expected"] and not credited[case["id"]]]
