@@ -65,7 +65,7 @@ class Learner(Protocol):
         ...
 
 
-class LocalLearner:
+class LocalLearner(Learner):
     """The four verbs on this machine: one frozen base, an adapter and an optimiser for each policy."""
 
     def __init__(
