@@ -39,7 +39,7 @@ WEIGHTS_FILE = "adapter_model.safetensors"
 CONFIG_FILE = "adapter_config.json"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_TOWERS = re.compile(r"(^|\.)(vision|visual|audio)")
+_TOWERS = re.compile(r"(^|\.)(embed_)?(vision|visual|audio)")
 """Parts of multimodal models that never see text."""
 
 

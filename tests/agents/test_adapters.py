@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from peft import PeftModel
-from tiny_models import FAMILIES, sizes, stir, tiny_base, tiny_model
+from tiny_models import FAMILIES, stir, tiny_base, tiny_model
 from torch import Tensor
-from transformers import AutoModelForCausalLM, Qwen3Config
+from transformers import AutoModelForCausalLM, Gemma4Config, Qwen3Config
 
 from agents.adapters import Adapters, AdapterSpec
 from agents.errors import AdapterError, AdapterMismatch, AdapterSwitched
@@ -421,18 +421,20 @@ def test_adapter_memory_is_at_most_a_twentieth_of_qwen3_1_7b() -> None:
     assert 0.03 < adapters.overhead("alice") <= 0.05
 
 
-def test_multimodal_towers_are_not_adapted() -> None:
-    class Model(type(tiny_model())):
-        def __init__(self, config: Qwen3Config) -> None:
-            super().__init__(config)
-            self.visual = torch.nn.Linear(4, 4)
-
-    adapters = Adapters(Model(Qwen3Config(**sizes(31), num_hidden_layers=1)))
+def test_multimodal_models_are_adapted_and_guarded_in_their_text_part_alone() -> None:
+    vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 8}
+    text = {**FAMILIES["gemma4"](320).to_dict(), "pad_token_id": 0}
+    config = Gemma4Config(text_config=text, vision_config={**vision, "num_key_value_heads": 2}, audio_config=None)
+    base = pair(SharedBase(AutoModelForCausalLM.from_config(config), tiny_base().tokenizer))
+    assert any("vision" in name for name, _ in base.model.named_modules())
     for name in ("alice", "bob"):
-        adapters.add(name, AdapterSpec(2), seed=0)
-        names = list(adapters.named_parameters(name))
-        assert len(names) == 2 * 7
-        assert not any("visual" in key or "lm_head" in key for key in names)
+        keys = list(base.adapters.named_parameters(name))
+        assert keys
+        assert not any("vision" in key or "lm_head" in key for key in keys)
+    with base.use("alice"):
+        pending = loss(base)
+    with pytest.raises(AdapterSwitched):
+        pending.backward()
 
 
 def test_the_saved_configuration_is_json_with_sorted_targets(base: SharedBase, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_plugins_are_read_on_the_first_miss_and_broken_ones_harm_nobody(monkeypa
         EntryPoint("text", f"{__name__}:__name__", group),
     ]
     read: list[str] = []
-    monkeypatch.setattr("agon_env.plugins.entry_points", lambda group: read.append(group) or points)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: read.append(group) or points)
     monkeypatch.setattr(registry, "_plugins", Plugins(group, registry._accept))
     agents.make("random")
     assert not read
