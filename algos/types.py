@@ -63,3 +63,9 @@ class Batch:
     """What the sum of the losses is divided by; see `algos.losses.count_normalizer`. None: counted from the rows.
     Of a batch in several parts, each part carries the count of the whole."""
     meta: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(f"the temperature must be above 0, not {self.temperature}; what was sampled at 0 is scored at 1")
+        if self.normalizer is not None and not self.normalizer > 0:
+            raise ValueError(f"normalizer must be above 0, or None to count the rows, not {self.normalizer}")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from learner_fixtures import tiny_rows
 
 from algos.batching import micro_batches, pad_rows
-from algos.types import Row
+from algos.types import Batch, Row
 
 
 def test_by_hand():
@@ -97,3 +97,9 @@ def test_micro_batches_cover_every_row_once_within_the_budget(lengths, budget):
 def test_budget_is_checked():
     with pytest.raises(ValueError, match="token_budget"):
         micro_batches([ROW], 0)
+
+
+@pytest.mark.parametrize("bad", [{"temperature": 0.0}, {"normalizer": 0.0}])
+def test_batch_is_checked(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Batch((ROW,), **bad)
