@@ -358,7 +358,7 @@ class Contest:
             rewards=FrozenDict(rewards),
             scores=FrozenDict({player: scores[role] for player, role in self.role_of.items()}),
             components=freeze({player: components[role] for player, role in self.role_of.items()}),
-            roles=FrozenDict(self.role_of),
+            roles=self._transcript.header.roles,
             reason=reason,
             details=freeze({} if offender is not None else self.verdicts()),
         )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from agon_env.errors import TranscriptError
-from agon_env.types import Action, Outcome, freeze
+from agon_env.types import Action, FrozenDict, Outcome, freeze
 
 if TYPE_CHECKING:
     from agon_env.contest import Contest
@@ -51,11 +51,11 @@ class Header:
             players=env.players,
             roles=freeze(env.role_of),
             details=freeze(env.details()),
-            versions=freeze({"agon-env": _own_version()}),
+            versions=_versions(),
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Event:
     """One action, also one that was refused."""
 
@@ -242,10 +242,10 @@ def _cut_torn_line(file: BinaryIO, path: str | Path) -> None:
 
 
 @cache
-def _own_version() -> str:
+def _versions() -> FrozenDict:
     from importlib.metadata import PackageNotFoundError, version  # slow to import
 
     try:
-        return version("agon-env")
+        return FrozenDict({"agon-env": version("agon-env")})
     except PackageNotFoundError:
-        return "unknown"
+        return FrozenDict({"agon-env": "unknown"})

@@ -25,6 +25,8 @@ Reward: TypeAlias = float | None
 class FrozenDict(dict[str, Any]):
     """A dict that can't be changed; unlike `MappingProxyType` it can be copied, pickled and written as JSON."""
 
+    __slots__ = ()
+
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("this mapping is part of a finished record and can't be changed; make a copy with dict(...)")
 
@@ -47,7 +49,7 @@ def freeze(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What one player sees when it is its turn.
 
@@ -72,7 +74,7 @@ class Observation:
         return Observation(self.player, self.role, tuple(dict(message) for message in self.messages))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Action:
     """What a player says.
 
@@ -85,7 +87,7 @@ class Action:
     """True when the sampler knows that the text was cut off before its end."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a contest ended. It never changes once it exists."""
 

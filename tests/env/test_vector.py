@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 import tracemalloc
 from itertools import islice
@@ -137,14 +138,19 @@ def test_the_cost_of_a_turn_is_flat():
         for _ in range(rounds):
             contests = VectorContest([DraftChallenge(task) for _ in range(n)])
             contests.reset(seed=0)
-            begin = time.perf_counter()
+            begin = time.process_time()
             while not contests.done:
                 contests.step(dict.fromkeys(contests.pending(), "a draft of some words"))
-            best = min(best, (time.perf_counter() - begin) / (2 * n))
+            best = min(best, (time.process_time() - begin) / (2 * n))
         return best
 
     task = Doubling()
-    assert cost(4096, 3) < 3 * cost(64, 30)
+    gc.collect()
+    gc.disable()  # how often Python looks through everything depends on what else the process holds
+    try:
+        assert cost(4096, 4) < 2 * cost(64, 100)
+    finally:
+        gc.enable()
 
 
 def test_the_transcript_is_not_copied_each_turn():
