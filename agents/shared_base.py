@@ -162,11 +162,15 @@ class SharedBase:
         trained = {id(p) for name in self.adapters.names for p in self.adapters.parameters(name)}
         count = sum(p.numel() for p in parameters if id(p) not in trained)
         yield "base", f"{self.name}: {count:,} parameters, frozen, {parameters[0].dtype} on {parameters[0].device}"
-        for name in self.adapters.names:
-            yield (
-                f"adapter {name}",
-                f"{self.adapters.count(name):,} parameters, {self.adapters.overhead(name):.1%} of the base's memory",
-            )
+        if self.adapters.names:
+            yield "adapters", "\n".join(map(self._adapter_fact, self.adapters.names))
+
+    def _adapter_fact(self, name: str) -> str:
+        adapters = self.adapters
+        return (
+            f"{name}: LoRA r={adapters.rank(name)}, {adapters.count(name):,} parameters, "
+            f"{adapters.overhead(name):.1%} of the base's memory"
+        )
 
 
 def load_policy(

@@ -16,10 +16,15 @@ from agon_env.types import Action, Observation
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_makers", dict(registry._makers))
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
 
 
 class Echo(agents.Agent):
+    """Says one word.
+
+    And nothing else.
+    """
+
     def __init__(self, word: str = "echo", *, times: int = 1) -> None:
         self.word = word * times
 
@@ -34,8 +39,11 @@ def test_players_are_made_by_name_with_argument_and_options() -> None:
     agents.register("echo", Echo)
     assert agents.make("echo")(OBSERVATION).text == "echo"
     assert agents.make("echo:a:b", times=2)(OBSERVATION).text == "a:ba:b"
-    assert "echo" in agents.list_agents()
-    assert {"random", "oracle", "human", "hf", "embedded"} <= set(agents.list_agents())
+    assert agents.list_agents()["echo"] == "Says one word."
+    agents.register("other", "module:attribute", description="what it is")
+    assert agents.list_agents()["other"] == "what it is"
+    assert all(agents.list_agents().values())
+    assert {"random", "oracle", "human", "hf", "embedded"} <= agents.list_agents().keys()
     assert isinstance(agents.make("random", seed=1), agents.Random)
 
 

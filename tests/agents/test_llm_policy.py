@@ -113,4 +113,5 @@ def test_the_bare_base_has_nothing_to_train(base: SharedBase) -> None:
 def test_facts_name_every_adapter(base: SharedBase) -> None:
     facts = dict(base.facts())
     assert "frozen" in facts["base"]
-    assert "% of the base's memory" in facts["adapter alice"]
+    assert facts["adapters"].startswith("alice: LoRA r=4, ")
+    assert facts["adapters"].endswith("% of the base's memory")
