@@ -1,0 +1,42 @@
+"""Where the program is in what a model wrote."""
+
+from __future__ import annotations
+
+import re
+
+from agon_env.quoting import strip_thoughts
+
+_FENCE = re.compile(r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<label>[^\s`]*)[^\n`]*$", re.MULTILINE)
+PYTHON = frozenset({"", "python", "python3", "py", "py3"})
+
+
+def extract_program(text: str) -> str | None:
+    """Return the last complete Python block of a Markdown text, after its hidden reasoning; None if there is none.
+
+    A text without any fence is taken as a program itself. A last block that is never closed is no program: an
+    abandoned earlier one is not credited.
+    """
+    visible = strip_thoughts(text)
+    found: str | None = None
+    opened: re.Match[str] | None = None
+    fenced = False
+    for fence in _FENCE.finditer(visible):
+        if opened is None:
+            opened, fenced = fence, True
+        elif fence["mark"].startswith(opened["mark"]) and not fence["label"]:
+            if opened["label"].casefold() in PYTHON:
+                found = visible[opened.end() + 1 : fence.start()]
+            opened = None
+    if opened is not None and opened["label"].casefold() in PYTHON:
+        return None
+    program = found if fenced else visible
+    return program if program and program.strip() else None
+
+
+def strip_fence(program: str) -> str:
+    """Return a program without the Markdown fence that may stand around the whole of it."""
+    stripped = program.strip()
+    fences = list(_FENCE.finditer(stripped))
+    if len(fences) == 2 and fences[0].start() == 0 and fences[1].end() == len(stripped) and not fences[1]["label"]:
+        return stripped[fences[0].end() + 1 : fences[1].start()]
+    return program
