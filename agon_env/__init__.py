@@ -57,6 +57,8 @@ register("ArithmeticSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"ta
 register("ArithmeticDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "arithmetic"})
 register("DeepMathSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "deepmath"})
 register("DeepMathDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "deepmath"})
+register("CodeSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "code"})
+register("CodeDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "code"})
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,28 @@ def _deepmath(**options: Any) -> Task:
     return _make("deepmath", DeepMath, options)
 
 
-TASKS: dict[str, Callable[..., Task]] = {"arithmetic": _arithmetic, "deepmath": _deepmath}
+def _code(**options: Any) -> Task:
+    from agon_env.tasks.code import CodeTask
+
+    return _make("code", CodeTask, options)
+
+
+def _benchmark(shape: str) -> Callable[..., Task]:
+    def make(**options: Any) -> Task:
+        from agon_env.tasks.code import HUB_IDS, CodeTask
+
+        hub_id = None if "path" in options else HUB_IDS[shape][0]
+        return _make(shape, CodeTask, {"shape": shape, "hub_id": hub_id, "split": None} | options)
+
+    return make
+
+
+TASKS: dict[str, Callable[..., Task]] = {
+    "arithmetic": _arithmetic,
+    "deepmath": _deepmath,
+    "code": _code,
+    **{shape: _benchmark(shape) for shape in ("humaneval", "mbpp", "livecodebench", "apps", "codecontests")},
+}
 """Name → what makes the task. Imports are inside, so that a task costs nothing until it is asked for."""
 
 _made: dict[tuple[str, Hashable], Task] = {}

@@ -43,8 +43,8 @@ def read_file(path: Path) -> Iterator[Row]:
     raise TaskError(f"{path.name} is neither JSONL (.jsonl) nor Parquet (.parquet); convert it to one of them")
 
 
-def read_hub(hub_id: str, hub_split: str, columns: Iterable[str]) -> Iterator[Row]:
-    """Return the rows of a Hugging Face data set, from its cache or the network.
+def read_hub(hub_id: str, hub_split: str, columns: Iterable[str] | None) -> Iterator[Row]:
+    """Return the rows of a Hugging Face data set, from its cache or the network; with some columns, or all of them.
 
     Raises:
         DependencyNotInstalled: without the package `datasets`.
@@ -63,7 +63,7 @@ def read_hub(hub_id: str, hub_split: str, columns: Iterable[str]) -> Iterator[Ro
             f"could not load split {hub_split!r} of the data set {hub_id}: {type(error).__name__}: {error}. Check the id, the "
             "network and HF_HUB_OFFLINE; or download it as Parquet or JSONL and give its path"
         ) from error
-    return iter(data.select_columns([name for name in columns if name in data.column_names]))
+    return iter(data if columns is None else data.select_columns([name for name in columns if name in data.column_names]))
 
 
 def problems_of(rows: Iterable[Row], columns: Mapping[str, str]) -> tuple[tuple[Problem, ...], Counter[str]]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from agon_env.verifiers.code_extraction import extract_program
+from agon_env.verifiers.code_extraction import extract_program, strip_fence
 from agon_env.verifiers.code_output import same_output
 from agon_env.verifiers.code_tests import BadTests, CodeTests
+from agon_env.verifiers.rescoring import ForeignRow, Judgement
 from agon_env.verifiers.sandbox import Finished, Limits, Sandbox, SandboxError
 from agon_env.verifiers.verdict import Verdict
 
@@ -104,8 +106,14 @@ class CodeVerifier:
             return Verdict(0.0, None, "no program")
         if len(program) > self.max_chars:
             return Verdict(0.0, program[: self.max_chars], "too long")
-        verdict = self.judge(program, tests)
-        return Verdict(verdict.score, program, verdict.result)
+        key = hashlib.sha256(repr((self, program, gold)).encode("utf-8", "surrogatepass")).digest()
+        result = _settled.get(key)
+        if result is None:
+            result = self.judge(program, tests).result
+            if result in ("pass", "fail"):
+                _remember(key, result)
+        score = None if result == "error" else float(result == "pass")
+        return Verdict(score, program, result)
 
     def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Judge many `(completion, gold)` pairs, in order; equal pairs once, side by side."""
@@ -129,6 +137,23 @@ class CodeVerifier:
             return _judge_values(sandbox, program, tests, self.limits)
         except (SandboxError, OSError) as error:
             return "error", str(error)
+
+
+def judge_row(verifier: CodeVerifier, row: Mapping[str, Any]) -> Judgement:
+    """Judge the `program` of a row with `kind` and `tests`; for `verify_lines`.
+
+    Raises:
+        ForeignRow: it is another kind of row.
+    """
+    program = row.get("program")
+    if not isinstance(program, str):
+        raise ForeignRow('a row needs "kind", "tests" and the text "program"')
+    try:
+        tests = CodeTests.from_dict(row)
+    except BadTests as error:
+        raise ForeignRow(str(error)) from None
+    verdict = verifier.judge(strip_fence(program), tests)
+    return Judgement(verdict.score, verdict.result, verdict.reason)
 
 
 def _judge_output(sandbox: Sandbox, program: str, tests: CodeTests, limits: Limits) -> tuple[Result, str]:
@@ -207,6 +232,17 @@ def _stopped(finished: Finished) -> tuple[Result, str] | None:
         last = finished.stderr.strip().rsplit("\n", 1)[-1][:200]
         return "fail", f"exit code {finished.exit_code}" + (f": {last}" if last else "")
     return None
+
+
+# A policy repeats itself, and so do checks and replays: what was settled once is not run again.
+_settled: dict[bytes, Result] = {}
+MOST_SETTLED = 20_000
+
+
+def _remember(key: bytes, result: Result) -> None:
+    if len(_settled) >= MOST_SETTLED:
+        _settled.clear()
+    _settled[key] = result
 
 
 @functools.cache

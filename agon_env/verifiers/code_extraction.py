@@ -7,14 +7,17 @@ import re
 from agon_env.quoting import strip_thoughts
 
 _FENCE = re.compile(r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<label>[^\s`]*)[^\n`]*$", re.MULTILINE)
+_CODE_LINE = re.compile(
+    r"^(?:def |class |@|import \w|from [\w.]+ import |print\(|(?:for|while|if) .*:\s*$|[A-Za-z_][\w, ]*=[^=])", re.MULTILINE
+)
 PYTHON = frozenset({"", "python", "python3", "py", "py3"})
 
 
 def extract_program(text: str) -> str | None:
     """Return the last complete Python block of a Markdown text, after its hidden reasoning; None if there is none.
 
-    A text without any fence is taken as a program itself. A last block that is never closed is no program: an
-    abandoned earlier one is not credited.
+    A text without any fence is taken as a program itself if some line of it looks like code. A last block that is
+    never closed is no program: an abandoned earlier one is not credited.
     """
     visible = strip_thoughts(text)
     found: str | None = None
@@ -29,7 +32,7 @@ def extract_program(text: str) -> str | None:
             opened = None
     if opened is not None and opened["label"].casefold() in PYTHON:
         return None
-    program = found if fenced else visible
+    program = found if fenced else visible if _CODE_LINE.search(visible) else None
     return program if program and program.strip() else None
 
 
