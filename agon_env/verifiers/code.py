@@ -25,6 +25,8 @@ Result = Literal["pass", "fail", "timeout", "killed", "error"]
 
 FOLDER = Path(__file__).parent / "inside"
 WIRE, HOST, HARNESS = ((FOLDER / name).read_text(encoding="utf-8") for name in ("wire.py", "host.py", "harness.py"))
+UNISOLATED = "AGON_ALLOW_UNISOLATED"
+"""Environment variable that, set to 1, stands for `allow_unisolated=True` everywhere."""
 HARNESS_SECONDS = 2.0
 """What the process that runs the tests has beyond the program's time."""
 
@@ -76,7 +78,7 @@ class CodeVerifier:
         Raises:
             SandboxUnavailable: there is no isolation here, and it is not allowed to go without.
         """
-        return _sandbox(self.python, self.site_packages, self.allow_unisolated)
+        return _sandbox(self.python, self.site_packages, self.allow_unisolated or os.environ.get(UNISOLATED) == "1")
 
     def with_deadline(self, cpu_seconds: float) -> CodeVerifier:
         """Return the same verifier with another bound on processor time; the one on the clock goes with it."""

@@ -171,7 +171,7 @@ class Sandbox:
             raise SandboxUnavailable(
                 "this machine offers no way to shut programs off (bubblewrap and namespaces were tried: "
                 f"{self.isolation}). Install bubblewrap (apt-get install bubblewrap) and allow user namespaces, or run as "
-                "root; Sandbox(allow_unisolated=True) runs programs without protection"
+                "root. To run programs without protection all the same, pass allow_unisolated=True"
             )
         self._python = python
         self._site_packages = site_packages

@@ -113,7 +113,7 @@ def _bubblewrap(layout: Layout, size: int) -> list[str]:
         command += ["--symlink", target, link]
     for path in layout.hide:
         command += ["--tmpfs", path, "--remount-ro", path]
-    command += ["--proc", "/proc"]
+    command += ["--proc", "/proc", "--perms", "0755", "--dir", "/dev"]
     for device in DEVICES:
         command += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
     for link, target in STREAMS.items():

@@ -101,10 +101,7 @@ def most_common(rng: Random) -> Draft:
         "text",
         f"    order = sorted(set(text), key=lambda c: (-text.count(c), c))\n"
         f'    return order[{rank - 1}] if len(order) >= {rank} else "-"\n',
-        lambda text: [
-            *(letter for letter, _ in sorted(Counter(text).items(), key=lambda item: (-item[1], item[0]))),
-            *["-"] * rank,
-        ][rank - 1],
+        lambda text: [*sorted(Counter(text), key=lambda c: (-Counter(text)[c], c)), *["-"] * rank][rank - 1],
         [("z",), ("banana",), ("ccbbaa",), *((word,) for word in words(rng, (6, 12, 25, 60), "abcdefg"))],
         1.5,
     )

@@ -27,6 +27,7 @@ def main() -> None:
         job = json.load(described)
     if job["root"] is not None:
         enter_root(job["root"])
+        become_init()
     os.chdir(job["folder"])
     os.umask(0o077)
     for name, value in job["rlimits"].items():
@@ -42,6 +43,20 @@ def main() -> None:
     os.pwrite(job_fd, STARTED.encode(), 0)
     os.close(job_fd)
     os.execve(job["argv"][0], job["argv"], job["env"])
+
+
+def become_init() -> None:
+    """Go on in a child; this process, the first of its namespace, ends with it and so ends all the others."""
+    child = os.fork()
+    if child == 0:
+        return
+    drop_privileges()
+    os.closerange(0, 1 << 16)
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
 
 
 def limit_resource(kind: int | None, value: int) -> None:
