@@ -73,22 +73,33 @@ def summary(results: Iterable[Mapping[str, Any]], *, seconds: float) -> dict[str
     }
 
 
+class _Torn(ValueError):
+    pass
+
+
+def _read(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _Torn(str(error)) from None
+
+
 def _verify_line(number: int, line: str, judge: Judge) -> dict[str, Any]:
     start = time.monotonic()
     id: Any = number
     skipped = False
     try:
-        row = json.loads(line)
+        row = _read(line)
         if not isinstance(row, dict):
             raise ForeignRow("not a JSON object")
         id = row.get("id", number)
         judged = judge(row)
-    except json.JSONDecodeError as error:
-        judged, skipped = Judgement(None, "error", f"line {number} is not JSON: {error.msg}"), True
-    except RecursionError:
-        judged, skipped = Judgement(None, "error", f"line {number} is nested too deeply"), True
     except ForeignRow as error:
         judged, skipped = Judgement(None, "error", f"line {number}: {error}"), True
+    except _Torn as error:
+        judged, skipped = Judgement(None, "error", f"line {number} is not JSON: {error}"), True
+    except Exception as error:  # whatever a row does to its judge is the affair of that row alone
+        judged = Judgement(None, "error", f"the judge failed: {type(error).__name__}: {error}")
     result = {
         "id": id,
         "score": judged.score,

@@ -1,5 +1,7 @@
 """Programs that try to pass without solving the problem. Each one fails, and the right program passes."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from agon_env.verifiers.code import CodeVerifier
@@ -130,10 +132,20 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize("tests", [ADD, CALL], ids=["assert", "call"])
-@pytest.mark.parametrize("program", CHEATS.values(), ids=CHEATS.keys())
-def test_no_cheat_passes(program, tests):
-    verdict = VERIFIER.judge(program, tests)
+def side_by_side(programs, tests):
+    with ThreadPoolExecutor(2) as threads:
+        return list(threads.map(lambda program: VERIFIER.judge(program, tests), programs))
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    return dict(zip(CHEATS, zip(*(side_by_side(CHEATS.values(), tests) for tests in (ADD, CALL)), strict=True), strict=True))
+
+
+@pytest.mark.parametrize("name", CHEATS)
+@pytest.mark.parametrize("kind", [0, 1], ids=["assert", "call"])
+def test_no_cheat_passes(verdicts, name, kind):
+    verdict = verdicts[name][kind]
     assert verdict.result in ("fail", "killed"), verdict
     assert verdict.score == 0.0
 

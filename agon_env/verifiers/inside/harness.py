@@ -302,10 +302,12 @@ class Names:
         # the tests call nothing else: then it is what they test
         self._shadowed = frozenset({entry_point} if targets else called)
         self._bound = bound
+        self._given: set[str] = set()
 
     def fill(self, tree: ast.AST, namespace: dict[str, Any]) -> None:
         """Look up the names that a test reads, and put what they lead to into its namespace."""
-        for name in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - self._bound):
+        read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        for name in sorted(read - self._bound - (namespace.keys() - self._given)):
             if hasattr(builtins, name) and name not in self._shadowed:
                 continue
             found = self._session.look(name)
@@ -315,8 +317,10 @@ class Names:
                 found = [own_copy(name, object.__getattribute__(found[0], "_home")) or found[0]]
             if found:
                 namespace[name] = found[0]
-            else:
-                namespace.pop(name, None)
+                self._given.add(name)
+            elif name in self._given:  # the program has deleted it
+                del namespace[name]
+                self._given.remove(name)
 
 
 def own_copy(name: str, home: tuple[str, str]) -> Any:
