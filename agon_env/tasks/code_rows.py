@@ -16,6 +16,7 @@ from agon_env.tasks.rows import BadRow, Row
 from agon_env.tasks.task import Problem, normalise_question
 from agon_env.verifiers.code_tests import BadTests, CodeTests
 
+PACKING = (zlib.error, pickle.UnpicklingError)
 MAX_TEST_BYTES = 256 << 20
 """Bytes that the packed tests of one problem may unpack to."""
 LEVELS = {"introductory": 1.0, "interview": 2.0, "competition": 3.0, "easy": 1.0, "medium": 2.0, "hard": 3.0}
@@ -162,15 +163,12 @@ def codecontests(row: Row) -> Parsed:
 
 def agon(row: Row) -> Parsed:
     """Read `question, kind, tests`, and what else `CodeTests` has; `solution, difficulty, topic` are optional."""
-    try:
-        tests = CodeTests.from_dict(row)
-    except BadTests:
-        raise BadRow("tests have another shape") from None
+    question, tests = _text(row, "question"), CodeTests.from_dict(row)
     if not tests.tests:
         raise BadRow("no tests")
     difficulty, topic, solution = row.get("difficulty"), row.get("topic"), row.get("solution")
     return Parsed(
-        _text(row, "question"),
+        question,
         tests,
         solution if isinstance(solution, str) else None,
         float(difficulty) if isinstance(difficulty, int | float) else LEVELS.get(str(difficulty).casefold()),
@@ -200,7 +198,7 @@ def read_problem(row: Row, shape: str, *, max_tests: int | None = None) -> tuple
         parsed = SHAPES[shape](row)
     except BadTests:
         raise BadRow("tests have another shape") from None
-    except (TypeError, AttributeError, LookupError, ValueError, RecursionError) as error:
+    except (TypeError, AttributeError, LookupError, ValueError, RecursionError, EOFError, *PACKING) as error:
         if isinstance(error, BadRow):
             raise
         raise BadRow("row has another shape") from None
@@ -244,7 +242,6 @@ class _PlainUnpickler(pickle.Unpickler):
 def _json(text: Any) -> Any:
     if not isinstance(text, str):
         return text
-    # Python refuses integers of more than 4300 digits as a precaution; no test needs them
     return json.loads(text)
 
 
