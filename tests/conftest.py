@@ -8,11 +8,16 @@ from agon_env.verifiers.code import UNISOLATED
 from agon_env.verifiers.sandbox import Sandbox, SandboxUnavailable
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_configure(config: pytest.Config) -> None:
     try:
-        sandbox = Sandbox()
-    except SandboxUnavailable as error:
+        Sandbox()
+    except SandboxUnavailable:
         os.environ[UNISOLATED] = "1"
-        return f"sandbox: none; tests of its protections are skipped ({error})"
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    sandbox = Sandbox(allow_unisolated=True)
+    if not sandbox.isolated:
+        return f"sandbox: none ({sandbox.isolation}); tests of its protections are skipped"
     missing = [name for name, holds in sandbox.protections().items() if not holds]
     return f"sandbox: {sandbox.isolation}; without protection: {', '.join(missing) or 'nothing'}"

@@ -53,6 +53,8 @@ MARK = "AGON_SANDBOX"
 """Environment variable that marks the processes of a sandbox, for finding strays where there is no namespace."""
 STDERR_TAIL = 4096
 MIB = 1 << 20
+STACKS = 512 * MIB
+"""What a process may address beyond its bound on memory, where only the former can be bounded."""
 
 
 class SandboxUnavailable(Error):
@@ -72,7 +74,7 @@ class Limits:
     wall_seconds: float = 24.0
     """Time on the clock, generous, for programs that sleep."""
     memory: int = 1024 * MIB
-    """Bytes that all processes use together (without control groups: that each one may address)."""
+    """Bytes that all processes use together (without control groups: each one, about)."""
     address_space: int = 3072 * MIB
     """Bytes that one process may address; large stacks of threads need it."""
     processes: int = 64
@@ -254,7 +256,11 @@ def _start(
                     "root": entry.root,
                     "folder": entry.folder,
                     "uid": entry.uid,
-                    "rlimits": _rlimits(limits, bound_processes=entry.uid is not None or way is not None),
+                    "rlimits": _rlimits(
+                        limits,
+                        bound_processes=entry.uid is not None or way is not None,
+                        bound_memory="memory" not in group.controllers,
+                    ),
                     "files": dict(files),
                     "argv": [layout.python, "-B", "-s", *arguments],
                     "env": ENVIRONMENT | {"TMPDIR": entry.folder} | ({MARK: mark} if mark else {}),
@@ -298,10 +304,11 @@ def _enter(entrances: Sequence[str]) -> list[str]:
     ]
 
 
-def _rlimits(limits: Limits, *, bound_processes: bool) -> dict[str, int]:
+def _rlimits(limits: Limits, *, bound_processes: bool, bound_memory: bool) -> dict[str, int]:
+    space = min(limits.address_space, limits.memory + STACKS) if bound_memory else limits.address_space
     values = {
         "RLIMIT_CPU": max(1, round(limits.cpu_seconds)),
-        "RLIMIT_AS": limits.address_space,
+        "RLIMIT_AS": space,
         "RLIMIT_FSIZE": limits.file_size,
         "RLIMIT_NOFILE": limits.open_files,
         "RLIMIT_STACK": 64 * MIB,

@@ -137,6 +137,11 @@ def side_by_side(programs, tests):
         return list(threads.map(lambda program: VERIFIER.judge(program, tests), programs))
 
 
+if not VERIFIER.sandbox.isolated:
+    for hazard in ("kills its parent", "kills everyone", "reads files"):  # without isolation they would
+        del CHEATS[hazard]
+
+
 @pytest.fixture(scope="module")
 def verdicts():
     return dict(zip(CHEATS, zip(*(side_by_side(CHEATS.values(), tests) for tests in (ADD, CALL)), strict=True), strict=True))

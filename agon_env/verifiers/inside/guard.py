@@ -70,13 +70,15 @@ def limit_resource(kind: int | None, value: int) -> None:
 
 
 def drop_privileges() -> None:
-    """Make sure that nothing that is executed from here on gains a privilege."""
+    """Make sure that nothing that is executed from here on gains a privilege, or outlives the process above."""
     if not sys.platform.startswith("linux"):
         return
     libc = ctypes.CDLL(None)
     for capability in range(64):
         libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    # a crash, Ctrl-C: however the process above ends, this one ends with it
+    libc.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
 def enter_root(plan: dict) -> None:
@@ -93,8 +95,6 @@ def enter_root(plan: dict) -> None:
         mount(source, target, flags=MS_BIND | MS_REC)
         mount(None, target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID)
 
-    # Ctrl-C, a crash, the end of the grader: whatever ends the process above ends this namespace
-    libc.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)
     root = plan["at"]
     mount(None, "/", flags=MS_REC | MS_PRIVATE)
     mount("tmpfs", root, "tmpfs", MS_NOSUID, "mode=0755,size=1m")
