@@ -132,25 +132,26 @@ CHEATS = {
 }
 
 
-def side_by_side(programs, tests):
-    with ThreadPoolExecutor(2) as threads:
-        return list(threads.map(lambda program: VERIFIER.judge(program, tests), programs))
-
-
 if not VERIFIER.sandbox.isolated:
     for hazard in ("kills its parent", "kills everyone", "reads files"):  # without isolation they would
         del CHEATS[hazard]
 
 
+VALUES = [name for name in CHEATS if any(word in name for word in ("function", "equal", "mock", "value", "infinite", "ahead"))]
+"""Cheats that are about values, and so are also tried where values are compared as JSON."""
+
+
 @pytest.fixture(scope="module")
 def verdicts():
-    return dict(zip(CHEATS, zip(*(side_by_side(CHEATS.values(), tests) for tests in (ADD, CALL)), strict=True), strict=True))
+    cases = [(name, ADD) for name in CHEATS] + [(name, CALL) for name in VALUES]
+    with ThreadPoolExecutor(2) as threads:
+        judged = threads.map(lambda case: VERIFIER.judge(CHEATS[case[0]], case[1]), cases)
+        return {(name, tests.kind): verdict for (name, tests), verdict in zip(cases, judged, strict=True)}
 
 
-@pytest.mark.parametrize("name", CHEATS)
-@pytest.mark.parametrize("kind", [0, 1], ids=["assert", "call"])
+@pytest.mark.parametrize(("name", "kind"), [(name, "assert") for name in CHEATS] + [(name, "call") for name in VALUES])
 def test_no_cheat_passes(verdicts, name, kind):
-    verdict = verdicts[name][kind]
+    verdict = verdicts[name, kind]
     assert verdict.result in ("fail", "killed"), verdict
     assert verdict.score == 0.0
 

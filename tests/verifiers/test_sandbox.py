@@ -250,10 +250,10 @@ print('done', flush=True)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks into /proc")
-@pytest.mark.parametrize("wait", [0.2, 300])
+@pytest.mark.parametrize("wait", [0.1, 300])
 def test_daemons_end_with_the_program(any_sandbox, wait):
     mark = f"agon-orphan-{os.getpid()}-{wait}"
-    finished = run(any_sandbox, ORPHANS.format(mark=mark, wait=wait), Limits(wall_seconds=3))
+    finished = run(any_sandbox, ORPHANS.format(mark=mark, wait=wait), Limits(wall_seconds=2))
     assert finished.stop == (None if wait < 1 else "time")
     assert gone(mark)
 
