@@ -119,6 +119,10 @@ def test_a_score_that_is_missing_is_left_out_and_never_0() -> None:
     assert alone.turns[0].score == 1.0
 
 
+def test_a_turn_shares_no_luck_with_the_one_before_it() -> None:
+    assert len({row_seed(7, path) for path in [(0,), (0, 0), (0, 0, 0), (3, 1), (3, 1, 0), (3, 1, 0, 0)]}) == 6
+
+
 def test_row_seeds_differ_by_place_and_not_by_company() -> None:
     seeds = {row_seed(seed, (problem, branch)) for seed in range(3) for problem in range(5) for branch in range(5)}
     assert len(seeds) == 75
