@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from agon_env.errors import Error
 
 if TYPE_CHECKING:
     from algos.config import TrainConfig
@@ -87,13 +90,15 @@ def train(args: Sequence[str] | None = None, *, default: TrainConfig | None = No
         description: what `--help` says first.
 
     Returns:
-        The exit code: 0, or 130 after Ctrl-C.
+        The exit code: 0, 2 for what can't be done, 130 after Ctrl-C.
     """
+    return _friendly(lambda: _train(args, default, description or "Train policies by letting them compete"))
+
+
+def _train(args: Sequence[str] | None, default: TrainConfig | None, description: str) -> int:
     from algos.config import TINY, parse_config
 
-    config, resume = parse_config(
-        args, default=default or TINY, description=description or "Train policies by letting them compete"
-    )
+    config, resume = parse_config(args, default=default or TINY, description=description)
     from algos.trainer import Interrupted
     from algos.trainer import train as run_training
 
@@ -106,11 +111,29 @@ def train(args: Sequence[str] | None = None, *, default: TrainConfig | None = No
 
 
 def main() -> None:
-    """Run `agon`."""
-    if sys.argv[1:2] == ["train"]:  # its flags depend on the preset, so it reads them itself
-        sys.exit(train(sys.argv[2:]))
+    """Run `agon`. The exit code is 1 for a check that failed, 2 for what can't be done, 130 after Ctrl-C."""
+    sys.exit(_friendly(lambda: _run(sys.argv[1:])))
+
+
+def _friendly(command: Callable[[], int]) -> int:
+    """Run a command; what a wrong argument leads to gets a sentence instead of a traceback."""
+    try:
+        return command()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (Error, FileNotFoundError) as error:
+        Console(stderr=True).print(Text(f"agon: {error}"))
+        return 2
+
+
+def _run(args: Sequence[str]) -> int:
+    if args[:1] == ["train"]:  # its flags depend on the preset, so it reads them itself
+        return train(args[1:])
     commands: dict[str, Any] = {"envs": envs, "agents": list_agents, "check": check, "train": _train_help, "eval": evaluate}
-    sys.exit(tyro.extras.subcommand_cli_from_dict(commands, prog="agon", description="Contests between language models."))
+    return tyro.extras.subcommand_cli_from_dict(
+        commands, args=args, prog="agon", description="Contests between language models."
+    )
 
 
 def _train_help() -> int:
