@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-QUICK = ["--env-options", "difficulty=2", *"--steps 1 --problems 2 --group-size 2 --eval-problems 4 --max-tokens 32".split()]
+QUICK = [
     "--env-options",
     "difficulty=2",
     "--steps",
