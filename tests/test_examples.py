@@ -10,20 +10,8 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-QUICK = [
-    "--env-options",
-    "difficulty=2",
-    "--steps",
-    "1",
-    "--problems",
-    "2",
-    "--group-size",
-    "2",
-    "--eval-problems",
-    "4",
-    "--max-tokens",
-    "32",
-]
+QUICK = ["--env-options", "difficulty=2", "--steps", "1", "--problems", "2"]
+QUICK += ["--group-size", "2", "--eval-problems", "4", "--max-tokens", "32"]
 
 
 def run(name: str, *args: str, cwd: Path, stdin: str = "") -> str:

@@ -70,7 +70,7 @@ def test_metrics_of_both_policies_and_of_the_pair_are_logged(finished: Path) -> 
     names = set().union(*metrics(finished))
     for policy in ("alice", "bob"):
         assert {
-            f"{policy}/{key}" for key in ("reward", "reward_outcome", "reward_bonus", "tokens", "truncated", "rows")
+            f"{policy}/{key}" for key in ("reward", "reward_outcome", "reward_bonus", "length", "truncated", "rows")
         } <= names
     assert {"pair/answer_pass1", "pair/draft_pass1", "pair/wins_drafter", "pair/kl_alice_bob", "groups/dropped"} <= names
 
