@@ -87,6 +87,9 @@ class TrainConfig:
     """Name of the run folder; empty: made of contest, algorithm and seed."""
     checkpoint_every: int = 20
     """Save what is needed to go on every so many steps."""
+    threads: int = 0
+    """CPU threads of torch; 0 leaves the choice to torch. A model of a million parameters is fastest on one: the
+    others would wait for it, and on a busy machine it for them."""
     device: str = "auto"
     """"auto" takes a GPU if there is one."""
 
@@ -96,7 +99,7 @@ class TrainConfig:
         for name in ("problems", "group_size", "answers", "max_tokens", "lora_rank", "lora_alpha", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("steps", "eval_problems", "eval_every", "seed"):
+        for name in ("steps", "eval_problems", "eval_every", "seed", "threads"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
         if self.group_size * self.answers < 2:
@@ -160,11 +163,12 @@ def _from_dict(cls: Any, record: Mapping[str, Any]) -> Any:
     return cls(**values)
 
 
-TINY = TrainConfig(lora_rank=8, lora_alpha=8)
+TINY = TrainConfig(lora_rank=8, lora_alpha=8, threads=1)
 
 SMOLLM2 = replace(
     TINY,
     model="smollm2-135m",
+    threads=0,
     lora_rank=32,
     lora_alpha=32,
     env_options=("difficulty=2",),
@@ -178,6 +182,7 @@ SMOLLM2 = replace(
 QWEN3_DEEPMATH = replace(
     TINY,
     model="Qwen/Qwen3-1.7B",
+    threads=0,
     thinking=True,
     env="DeepMathDuel-v0",
     env_options=("hub_id=zwhe99/DeepMath-103K", "difficulty=[7, 10]", "drop_guessable=true"),

@@ -76,6 +76,8 @@ class Run:
         Raises:
             ConfigError: the contest does not take an option, or has too few seats for the algorithm.
         """
+        if config.threads:
+            torch.set_num_threads(config.threads)
         algorithm = config.make_algorithm()
         options = {**algorithm.contest_options, **config.contest_options()}
         try:
