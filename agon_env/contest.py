@@ -60,7 +60,7 @@ class Contest:
     """Keys that `setup` understands in `reset(options=…)`, beside "roles"."""
     shared: ClassVar[frozenset[str]] = frozenset({"spec", "reward_rule"})
     """Attributes that never change; copies of a contest hold the same object instead of copying it."""
-    held_out: ClassVar[Mapping[str, Any]] = FrozenDict()
+    held_out: Mapping[str, Any] = FrozenDict()
     """What `make` must be told so that the contest draws held-out problems, if the game has such."""
     score_range: tuple[float, float] = (0.0, 1.0)
     """Least and greatest score of a role."""

@@ -69,13 +69,16 @@ def evaluate(run: Annotated[Path, tyro.conf.Positional], problems: int = 512, se
         problems: held-out problems to play.
         seed: the same seed plays the same contests.
     """
+    from algos.checkpoint import newest_checkpoint
     from algos.config import load_config
     from algos.trainer import Run
 
     config = load_config(run)
     trained = Run.of(dataclasses.replace(config, eval_problems=problems, seed=seed))
+    checkpoint = newest_checkpoint(run)
     for name in trained.policies:
-        trained.base.load_adapter(name, run / name)
+        finished = (run / name).is_dir()  # else the run was stopped, and its newest checkpoint is judged
+        trained.base.load_adapter(name, run / name if finished or checkpoint is None else checkpoint / name)
     figures, _ = trained.evaluate()
     print(json.dumps({"run": str(run), "env": config.env, **figures.summary()}, indent=2))
     return 0
@@ -105,7 +108,8 @@ def _train(args: Sequence[str] | None, default: TrainConfig | None, description:
     try:
         run_training(config, resume=resume)
     except Interrupted as stopped:
-        Console().print(Text(f"\nStopped after a finished step; nothing is lost. Go on with:\n  agon train --resume {stopped}"))
+        message = f"\nStopped after a finished step; nothing is lost. Go on with:\n  agon train --resume {stopped}"
+        Console().print(Text(message), soft_wrap=True)
         return INTERRUPTED
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ class TrainConfig:
     env: str = "ArithmeticDuel-v0"
     """Id of the contest (see `agon envs`)."""
     env_options: tuple[str, ...] = ()
-    """Options of the contest, each `name=value` with a JSON value, for example `difficulty=12 bonus=1.0`."""
+    """Options of the contest, each `name=value`, for example `difficulty=12 bonus=1.0 exchange=False`."""
     algorithm: str = "competitive_grpo"
     """How turns become updates; a key of `algos.config.ALGORITHMS`."""
     model: str = "embedded"
@@ -55,6 +56,9 @@ class TrainConfig:
     """Most tokens of one completion."""
     temperature: float = 1.0
     """Sampling temperature, in training and in evaluation."""
+
+    max_rows: int | None = None
+    """Most rows that are sampled at once; it bounds the memory of their caches. None: all of a step."""
 
     # --- how it learns ---
     normalize: Literal["std", "mean"] = "std"
@@ -143,10 +147,12 @@ def _option(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise ConfigError(f"a contest option is name=value, for example difficulty=12; {text!r} is not")
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
-        return name, value
+    for read in (json.loads, ast.literal_eval):  # true and null as JSON has them, True, None and .5 as Python has them
+        try:
+            return name, read(value)
+        except (ValueError, SyntaxError):
+            pass
+    return name, value
 
 
 def _from_dict(cls: Any, record: Mapping[str, Any]) -> Any:
@@ -189,6 +195,7 @@ QWEN3_DEEPMATH = replace(
     steps=200,
     problems=32,
     max_tokens=8192,
+    max_rows=64,
     lora_rank=32,
     lora_alpha=32,
     eval_problems=500,

@@ -196,9 +196,18 @@ def _components(move: _Move, contests: Sequence[Contest]) -> tuple[Mapping[str, 
     outcomes = [contest.outcome for contest in contests if contest.outcome is not None]
     if len(outcomes) == 1:
         return outcomes[0].components[move.player], outcomes[0].scores[move.player]
+    if any(outcome.reason.startswith("forfeit") for outcome in outcomes):  # without scores; what counts is what was paid
+        return _mean_components([outcome.components[move.player] for outcome in outcomes]), None
     by_role = [{outcome.roles[player]: score for player, score in outcome.scores.items()} for outcome in outcomes]
     scores = {role: _mean([scores[role] for scores in by_role]) for role in contests[0].roles}
     return contests[0].reward_rule(scores)[move.role], scores[move.role]
+
+
+def _mean_components(paid: Sequence[Mapping[str, Reward]]) -> dict[str, Reward]:
+    """Return components that sum to the mean reward of those contests whose reward is known."""
+    known = [components for components in paid if total(components) is not None]
+    names = dict.fromkeys(name for components in known for name in components)
+    return {name: _mean([components.get(name, 0.0) for components in known]) for name in names} or {"unknown": None}
 
 
 def _mean(values: Sequence[Reward]) -> Reward:

@@ -21,7 +21,6 @@ class ProblemContest(Contest):
 
     option_names = frozenset({"index"})
     shared = Contest.shared | {"task", "problem"}
-    held_out: ClassVar[Mapping[str, Any]] = FrozenDict(split="test")
 
     def __init__(
         self,
@@ -37,7 +36,8 @@ class ProblemContest(Contest):
         """Make a contest over a task.
 
         Args:
-            task: a task, or the name of one (see `agon_env.tasks`).
+            task: a task, or the name of one (see `agon_env.tasks`). A task object may have an attribute `held_out`,
+                the task to evaluate on; one that is named has the split "test".
             reward: name of a reward rule, or a rule.
             bonus: λ of the competitive rule.
             credit_truncated: False gives a text that was cut off no credit, whatever is boxed in it.
@@ -45,8 +45,13 @@ class ProblemContest(Contest):
             roles: player → role.
             **task_options: passed to the task when it is given by name, for example `split`, `difficulty`.
         """
+        _check_bool(credit_truncated=credit_truncated)
         super().__init__(players=players, roles=roles, reward=reward, bonus=bonus)
         self.task: Task = load_task(task, **task_options)
+        if isinstance(task, str):
+            self.held_out = FrozenDict(split="test")
+        elif (held_out := getattr(task, "held_out", None)) is not None:
+            self.held_out = FrozenDict(task=held_out)
         self.credit_truncated = credit_truncated
 
     def setup(self, rng: np.random.Generator, options: Mapping[str, Any]) -> None:
@@ -129,6 +134,7 @@ class DraftChallenge(ProblemContest):
             show_thinking: True quotes the drafter's `<think>…</think>` too; by default it stays hidden.
             **options: see `ProblemContest`.
         """
+        _check_bool(exchange=exchange, show_thinking=show_thinking)
         super().__init__(task, reward=reward, bonus=bonus, **options)
         self.exchange = exchange
         self.show_thinking = show_thinking
@@ -153,3 +159,9 @@ def challenge_prompt(question: str, draft: str, *, show_thinking: bool = False) 
     """Return what a challenger reads: the question with its instruction, and the rival's draft, quoted."""
     shown = draft if show_thinking else strip_thoughts(draft)
     return f"{question}\n\n{DRAFT_INTRODUCTION}\n\n{quote(shown)}\n\n{CHALLENGE}"
+
+
+def _check_bool(**flags: object) -> None:
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be True or False, not {flag!r}")

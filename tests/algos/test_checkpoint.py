@@ -9,6 +9,7 @@ import torch
 from learner_fixtures import tiny_base, tiny_rows
 
 from algos.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from algos.grpo import GRPO
 from algos.learner import LocalLearner
 from algos.run_folder import RunFolder
 from algos.types import Batch
@@ -17,7 +18,7 @@ from algos.types import Batch
 def tiny_run(*names: str, trained: bool = True) -> SimpleNamespace:
     """What `save_checkpoint` and `load_checkpoint` read of a run."""
     base, *policies = tiny_base(*names, trained=trained)
-    run = SimpleNamespace(base=base, learner=LocalLearner(base), step=0, before={"n": 1})
+    run = SimpleNamespace(base=base, learner=LocalLearner(base), algorithm=GRPO(), step=0, before={"n": 1})
     run.policies = {policy.name: policy for policy in policies}
     return run
 

@@ -12,9 +12,13 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
+import agon_env
+from agon_env.games import DraftChallenge
+from agon_env.tasks.arithmetic import Arithmetic
 from algos.algorithm import Algorithm
 from algos.config import PRESETS, TINY, TrainConfig, parse_config
 from algos.console import RunConsole
+from algos.errors import ConfigError
 from algos.trainer import Interrupted, Run, train
 
 FAST = dataclasses.replace(
@@ -237,6 +241,62 @@ def test_the_live_line_is_drawn_on_a_terminal(tmp_path: Path) -> None:
 
 
 # --- configs --------------------------------------------------------------------------------------------
+
+
+def test_options_are_read_as_json_or_as_python() -> None:
+    options = ("a=true", "b=False", "c=.5", "d=[1, 2]", "e=word", "f=None")
+    config = dataclasses.replace(TINY, env_options=options)
+    assert config.contest_options() == {"a": True, "b": False, "c": 0.5, "d": [1, 2], "e": "word", "f": None}
+    run = Run.of(dataclasses.replace(FAST, env_options=("exchange=False",)))
+    assert run.contest.exchange is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"env": "ArithmeticSolo-v0", "algorithm": "grpo", "group_size": 1, "answers": 8}, "group_size of at least 2"),
+        ({"group_by": "position"}, "answers must be at least 2"),
+        ({"env_options": ("exchange=maybe",)}, "exchange must be True or False"),
+    ],
+)
+def test_runs_that_can_not_learn_what_they_say_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Run.of(dataclasses.replace(FAST, **changes))
+
+
+def test_a_task_object_says_what_is_held_out() -> None:
+    task = Arithmetic(difficulty=2)
+    agon_env.register("tests/Objects-v0", DraftChallenge, kwargs={"task": task}, force=True)
+    try:
+        config = dataclasses.replace(FAST, env="tests/Objects-v0", env_options=())
+        with pytest.raises(ConfigError, match="no held-out problems"):
+            Run.of(config)
+        assert Run.of(dataclasses.replace(config, eval_problems=0)).contest.task is task
+        task.held_out = Arithmetic(difficulty=2, split="test")
+        assert Run.of(config).held_out.task is task.held_out
+    finally:
+        del agon_env.registry["tests/Objects-v0"]
+
+
+def test_a_run_goes_on_as_it_began_or_not_at_all(finished: Path) -> None:
+    config = TrainConfig.from_dict(json.loads((finished / "config.json").read_text(encoding="utf-8")))
+    with pytest.raises(ConfigError, match=r"temperature was 1\.0 and can't become 0.5"):
+        train(dataclasses.replace(config, temperature=0.5), resume=finished, console=quiet())
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_ctrl_c_in_an_evaluation_loses_nothing(when: str, tmp_path: Path) -> None:
+    class Impatient(RunConsole):
+        def say(self, text: str) -> None:
+            if text.startswith(f"evaluate {when}"):
+                raise KeyboardInterrupt
+
+    config = dataclasses.replace(FAST, steps=2, output_dir=str(tmp_path))
+    with pytest.raises(Interrupted) as stopped:
+        train(config, console=Impatient(quiet().console))
+    run = train(config, resume=Path(str(stopped.value)), console=quiet())
+    assert [record["step"] for record in metrics(run)] == [0, 1]
+    assert (run / "summary.json").exists()
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
