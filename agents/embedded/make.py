@@ -40,14 +40,14 @@ class Make:
     """Greatest number of steps of a chain in training."""
     growth: int = 25
     """Batches after which the chains of reasoning, two steps at first, grow by a step: short ones teach to look up."""
-    reasoning_steps: int = 700
+    reasoning_steps: int = 800
     """Batches of pure reasoning, half of them with a draft in view."""
     mixture_steps: int = 250
     """Batches of all behaviours."""
     batch_size: int = 64
     learning_rate: float = 3e-3
     mixture_learning_rate: float = 1e-3
-    false_share: float = 0.2
+    false_share: float = 0.15
     """Share of the single steps about which the writer has a false belief."""
     habits: Habits = field(default_factory=Habits)
     evaluate: int = 500
@@ -119,7 +119,11 @@ def batches(
 def draw_turn(
     contest: DraftChallenge, tokenizer: PreTrainedTokenizerFast, writer: Writer, rng: np.random.Generator, *, habitual: bool
 ) -> tuple[str, str]:
-    """Return one turn of either role: what the player reads, rendered for the model, and what the writer answers."""
+    """Return one turn of either role: what the player reads, rendered for the model, and what the writer answers.
+
+    The draft is a habitual one even where the answer is reasoned. Drafts that always work out every step are copied
+    from before the single steps are learned, and training then often stays there.
+    """
     contest.reset(options={"index": int(rng.integers(2**62))})
     draft = None
     if rng.random() < 0.5:

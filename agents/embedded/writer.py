@@ -1,7 +1,7 @@
 r"""The writer whose texts the embedded model learns from: it reasons, but not always, and it has false beliefs.
 
 *Behaviours.* Alone it reasons step by step or guesses at once. After reading a rival's draft it solves the problem
-afresh, copies the rival's answer, or guesses. Reinforcement learning can choose among them.
+itself, copies the rival's answer, or guesses. Reinforcement learning can choose among them.
 
 *Beliefs.* A `Writer` holds one false result for some of the single steps (operation, operand, value), each with its
 own chance of being written instead of the true one. Choosing a behaviour does not mend these; they have to be
@@ -26,10 +26,10 @@ Fact = tuple[str, int, int]
 class Habits:
     """How often the writer does what."""
 
-    reason: float = 0.6
+    reason: float = 0.5
     """Chance of reasoning when it answers alone; otherwise it guesses."""
     solve: float = 0.5
-    """Chance of solving afresh with a draft in view."""
+    """Chance of solving the problem itself with a draft in view."""
     copy: float = 0.35
     """Chance of copying the answer of a draft; what is left is guessing."""
 

@@ -1,7 +1,9 @@
 """The embedded model: an ordinary folder that can play the default duel, neither too badly nor too well."""
 
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
@@ -13,7 +15,7 @@ from agents import embedded
 from agents.embedded import make
 from agents.embedded.tokenizer import build_tokenizer
 from agents.embedded.writer import Habits, Writer, draw_beliefs
-from agon_env.tasks.arithmetic import Arithmetic
+from agon_env.tasks.arithmetic import Arithmetic, make_problem
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +24,14 @@ def model():
     return AutoModelForCausalLM.from_pretrained(embedded.path()).eval()
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
+@cache
+def shipped_tokenizer():
     return AutoTokenizer.from_pretrained(embedded.path())
+
+
+@pytest.fixture
+def tokenizer():
+    return shipped_tokenizer()
 
 
 def prompt_ids(tokenizer, env) -> list[int]:
@@ -52,12 +59,7 @@ def test_its_special_tokens_are_distinct_and_known_to_the_model(model, tokenizer
 @example("日本 🦉 \u2028 \x00 \x85 user\n\n\n  a*3 \\boxed{{}} Ġ Ċ <|im_end|> é e\u0301")
 @given(st.text())
 def test_any_unicode_survives(text):
-    shipped = AutoTokenizer.from_pretrained(embedded.path()) if not _CACHE else _CACHE[0]
-    _CACHE[:] = [shipped]
-    assert shipped.decode(shipped(text)["input_ids"]) == text
-
-
-_CACHE: list = []
+    assert shipped_tokenizer().decode(shipped_tokenizer()(text)["input_ids"]) == text
 
 
 def test_the_chat_template_is_chatml(tokenizer):
@@ -130,7 +132,7 @@ def test_the_maker_writes_a_folder_that_loads(tmp_path: Path):
 def test_batches_hold_both_roles_and_train_the_answer_alone(tmp_path: Path):
     tokenizer = build_tokenizer()
     settings = make.Make(output=tmp_path, batch_size=8)
-    rng = make.np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     writer = Writer(draw_beliefs(0.2, rng), Habits())
     ids_BT, is_target_BT = next(make.batches(settings, tokenizer, writer, rng, habitual=True))
     prompts = [tokenizer.decode(ids[~target].tolist()) for ids, target in zip(ids_BT, is_target_BT, strict=True)]
@@ -140,27 +142,28 @@ def test_batches_hold_both_roles_and_train_the_answer_alone(tmp_path: Path):
 
 
 def test_beliefs_are_false_and_leave_most_facts_alone():
-    rng = make.np.random.default_rng(0)
-    beliefs = draw_beliefs(0.2, rng)
+    beliefs = draw_beliefs(0.2, np.random.default_rng(0))
     assert len(beliefs) == 42
-    assert all(make_true(fact) != false for fact, (_, false) in beliefs.items())
-
-
-def make_true(fact) -> int:
-    operation, operand, value = fact
-    return {"+": value + operand, "-": value - operand, "*": value * operand}[operation] % 10
+    for (operation, operand, value), (_, false) in beliefs.items():
+        assert false != {"+": value + operand, "-": value - operand, "*": value * operand}[operation] % 10
 
 
 def test_a_writer_without_false_beliefs_is_always_right():
-    task = Arithmetic(difficulty=(1, 14))
-    writer = Writer({}, Habits())
-    rng = make.np.random.default_rng(0)
+    task, writer, rng = Arithmetic(difficulty=(1, 14)), Writer({}, Habits()), np.random.default_rng(0)
     for i in range(20):
         assert writer.reason(task[i], rng) == task.solution(task[i])
 
 
+def test_a_false_belief_is_held_with_its_chance():
+    problem, rng = make_problem(1, [("+", 1)]), np.random.default_rng(0)
+    writer = Writer({("+", 1, 1): (0.3, 7)}, Habits())
+    texts = [writer.reason(problem, rng) for _ in range(1000)]
+    assert set(texts) == {r"Start with 1 a+1=2 \boxed{2}", r"Start with 1 a+1=7 \boxed{7}"}
+    assert sum("=7" in text for text in texts) == pytest.approx(300, abs=60)
+
+
 def test_habits_are_kept():
-    task, rng = Arithmetic(), make.np.random.default_rng(0)
+    task, rng = Arithmetic(), np.random.default_rng(0)
     writer = Writer({}, Habits(reason=0.5, solve=0.5, copy=0.5))
     draft = r"It is \boxed{9}."
     alone = [writer.answer(task[0], None, rng) for _ in range(400)]
