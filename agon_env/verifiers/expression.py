@@ -6,7 +6,7 @@ would let a player restate the question as its answer. Symbols keep their case a
 
 An expression is a nested tuple, which needs no library and travels as JSON:
 `("num", "3/2")`, `("sym", "x_1")`, `("const", "pi" | "e" | "i")`, `("add" | "mul" | "pow", a, b)`,
-`("fn", name, a)`, `("binomial", n, k)`, `("max" | "min", a, …)`.
+`("fn", name, a)`, `("root", a, n)` for odd n, `("binomial", n, k)`, `("max" | "min", a, …)`.
 """
 
 from __future__ import annotations
@@ -290,6 +290,8 @@ class _Parser:
         if value == "sqrt":
             index: Expr = self.group("]", depth) if self.accept("[") else ("num", "2")
             radicand = self.group(")", depth) if self.accept("(") else self.braced(depth)
+            if index[0] == "num" and int(Fraction(index[1])) % 2:  # the real root of a negative number
+                return ("root", radicand, index)
             return ("pow", radicand, ("pow", index, _MINUS_ONE))
         if value == "binom":
             return ("binomial", self.braced(depth), self.braced(depth))

@@ -21,6 +21,7 @@ POINTS = 8
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": sympy.Add, "mul": sympy.Mul, "pow": sympy.Pow, "binomial": sympy.binomial, "max": sympy.Max, "min": sympy.Min,
+    "root": sympy.real_root,
 }  # fmt: skip
 _CONSTANTS = {"pi": sympy.pi, "e": sympy.E, "i": sympy.I}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

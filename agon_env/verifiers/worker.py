@@ -9,7 +9,10 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
+
+from agon_env.verifiers.expression import parse
 
 MEMORY_BYTES = 4 << 30
 
@@ -20,6 +23,8 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing that a library prints may look like a reply
     _limit_memory()
     from agon_env.verifiers import symbolic
+
+    _test_itself(symbolic.equal)
 
     print(json.dumps("ready"), file=replies, flush=True)
     for line in sys.stdin:
@@ -34,6 +39,17 @@ def main() -> None:
             reply = {"error": type(error).__name__}
         _set_alarm(0.0)
         print(json.dumps(reply), file=replies, flush=True)
+
+
+def _test_itself(equal: Callable[[Any, Any], bool]) -> None:
+    """Prove that a right answer counts as right and a wrong one as wrong before anyone relies on it.
+
+    Raises:
+        RuntimeError: it does not; no verdict of this installation can be trusted.
+    """
+    gold, right, wrong = (parse(text) for text in (r"\sqrt{8}", r"2\sqrt{2}", r"2\sqrt{3}"))
+    if not equal(gold, right) or equal(gold, wrong):
+        raise RuntimeError("the square root of 8 is not told from others; the installed sympy can't be relied on")
 
 
 def _tuple(value: Any) -> Any:
