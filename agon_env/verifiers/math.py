@@ -11,6 +11,7 @@ from agon_env.verifiers.extraction import extract_answer
 from agon_env.verifiers.latex import normalise
 from agon_env.verifiers.pool import WorkerFailed, WorkerTimeout, shared_pool
 from agon_env.verifiers.structure import same
+from agon_env.verifiers.tolerance import has_tolerance, same_within
 from agon_env.verifiers.verdict import Verdict
 
 
@@ -25,6 +26,8 @@ class MathVerifier:
     The answer is what `extract_answer` finds: the last `\boxed{…}`, else the last `answer:` line. Words, letters,
     numbers and arithmetic are compared in this process; formulas with roots, functions or symbols in a worker
     process that is killed at the deadline. Nothing is ever evaluated as a program.
+
+    A gold that a data set gives with a tolerance reads `9.81 \tolerance{0.01}` (see `with_tolerance`).
 
     Reasons: "equal", "different", "no answer", "too long", and with the score None "timeout", "no gold" and
     "error".
@@ -74,7 +77,7 @@ class MathVerifier:
             return equal
 
         try:
-            equal = same(gold, answer, compare)
+            equal = same_within(gold, answer, compare) if has_tolerance(gold) else same(gold, answer, compare)
         except WorkerTimeout:
             return Verdict(None, answer, "timeout")
         except WorkerFailed:

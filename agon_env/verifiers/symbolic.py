@@ -57,6 +57,20 @@ def proportional(gold: Expr, answer: Expr, *, positive: bool = False) -> bool:
     return all(_close(a, b * ratio) for a, b in pairs)
 
 
+def within(gold: Expr, answer: Expr) -> bool:
+    """Return whether a constant lies as near to the gold as is allowed.
+
+    Args:
+        gold: `("pair", value, tolerance)`.
+        answer: a formula without symbols.
+    """
+    _, value, tolerance = gold
+    if symbols(value) | symbols(answer):
+        return False
+    distance = (_build(answer, {}) - _build(value, {})).evalf(DIGITS)
+    return bool(distance.is_number and distance.is_real and abs(distance) <= _build(tolerance, {}))
+
+
 def _build(expression: Expr, at: dict[str, Any]) -> Any:
     kind, *parts = expression
     if kind == "num":
