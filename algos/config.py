@@ -175,7 +175,7 @@ QWEN3_DEEPMATH = replace(
     model="Qwen/Qwen3-1.7B",
     thinking=True,
     env="DeepMathDuel-v0",
-    env_options=('path="zwhe99/DeepMath-103K"', "difficulty=[7, 10]", "drop_guessable=true"),
+    env_options=('hub_id="zwhe99/DeepMath-103K"', "difficulty=[7, 10]", "drop_guessable=true"),
     steps=200,
     problems=32,
     max_tokens=8192,

@@ -62,7 +62,7 @@ class ProblemContest(Contest):
 
     def prompt(self, role: str) -> str:
         """Return the question and the instruction."""
-        return f"{self.problem.question}\n\n{self.task.instruction}"
+        return f"{self.problem.question}\n\n{self.problem.instruction or self.task.instruction}"
 
     def apply(self, role: str, text: str) -> None:
         """Keep the text; whether it is right is decided at the end."""
