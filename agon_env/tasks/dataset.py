@@ -117,12 +117,7 @@ class Dataset:
         if hub_id is not None:
             self.source = f"Hugging Face data set {hub_id}"
             declared = self.origin if self.origin is not None and self.origin.hub_id == hub_id else Origin(hub_id)
-            rows = read_hub(
-                hub_id,
-                subset=subset or declared.subset,
-                hub_split=hub_split or declared.hub_split,
-                columns=names.values(),
-            )
+            rows = read_hub(hub_id, hub_split or declared.hub_split, names.values(), subset=subset or declared.subset)
         elif path is not None:
             self.source = f"file {path}"
             rows = read_file(Path(path))

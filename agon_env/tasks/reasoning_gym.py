@@ -19,6 +19,7 @@ import numpy as np
 from agon_env.errors import DependencyNotInstalled, TaskError
 from agon_env.quoting import strip_thoughts
 from agon_env.registration import register
+from agon_env.tasks.reasoning_gym_worker import ENTRIES
 from agon_env.tasks.task import Problem, Split, split_of
 from agon_env.verifiers.pool import WorkerFailed, WorkerTimeout, pool_of
 from agon_env.verifiers.verdict import Verdict, Verifier
@@ -42,8 +43,6 @@ DEFAULT = (
     "time_intervals",
 )
 """Quick generators of several kinds, with one short answer each."""
-ENTRIES = 10_000
-"""Entries of one generator that are used with one seed; the seeds are endless."""
 ATTEMPTS = 400
 """Draws after which a generator counts as having no question in a split."""
 MAX_CHARS = 20_000
@@ -61,7 +60,7 @@ class ReasoningGymVerifier:
     partial_credit: bool = False
     """True pays what the scorer gives; by default all but its full score counts as 0. (Many scorers give a little to any
     answer, and much to a list of all candidates.)"""
-    deadline: float = 10.0
+    deadline: float = 5.0
     """Seconds that one verdict may take."""
 
     def score(self, completion: str, gold: str) -> Verdict:
@@ -113,7 +112,7 @@ class ReasoningGym:
         split: Split = "train",
         seed: int = 0,
         partial_credit: bool = False,
-        deadline: float = 10.0,
+        deadline: float = 5.0,
         config: dict[str, Any] | None = None,
     ) -> None:
         """Choose generators.

@@ -47,14 +47,14 @@ def read_file(path: Path) -> Iterator[Row]:
     raise TaskError(f"{path.name} is neither JSONL (.jsonl) nor Parquet (.parquet); convert it to one of them")
 
 
-def read_hub(hub_id: str, *, subset: str | None, hub_split: str, columns: Iterable[str]) -> Iterator[Row]:
+def read_hub(hub_id: str, hub_split: str, columns: Iterable[str] | None, *, subset: str | None = None) -> Iterator[Row]:
     """Return the rows of a Hugging Face data set, from its cache or the network.
 
     Args:
         hub_id: the data set.
-        subset: its configuration, for those that have several.
         hub_split: its split.
-        columns: the columns to read; those that it lacks are left out.
+        columns: the columns to read, None for all; those that it lacks are left out.
+        subset: its configuration, for those that have several.
 
     Raises:
         DependencyNotInstalled: without the package `datasets`.
@@ -73,7 +73,7 @@ def read_hub(hub_id: str, *, subset: str | None, hub_split: str, columns: Iterab
             f"could not load split {hub_split!r} of the data set {hub_id}: {type(error).__name__}: {error}. Check the id, the "
             "network and HF_HUB_OFFLINE; or download it as Parquet or JSONL and give its path"
         ) from error
-    return iter(data.select_columns([name for name in columns if name in data.column_names]))
+    return iter(data if columns is None else data.select_columns([name for name in columns if name in data.column_names]))
 
 
 def problems_of(rows: Iterable[Row], columns: Mapping[str, str]) -> tuple[tuple[Problem, ...], Counter[str]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from agon_env.verifiers.expression import Expr
 from agon_env.verifiers.extraction import extract_answer
 from agon_env.verifiers.latex import normalise
 from agon_env.verifiers.pool import WorkerFailed, WorkerTimeout, shared_pool
+from agon_env.verifiers.rescoring import ForeignRow, Judgement
 from agon_env.verifiers.structure import same
 from agon_env.verifiers.tolerance import has_tolerance, same_within
 from agon_env.verifiers.verdict import Verdict
@@ -17,6 +19,21 @@ from agon_env.verifiers.verdict import Verdict
 
 class _NeedsWorker(Exception):
     pass
+
+
+def judge_row(verifier: MathVerifier, row: Mapping[str, Any]) -> Judgement:
+    """Judge a row with the fields `gold` and `completion`.
+
+    Raises:
+        ForeignRow: it has other fields.
+    """
+    for name in ("gold", "completion"):
+        if not isinstance(row.get(name), str):
+            raise ForeignRow(f"{name} is {'missing' if name not in row else 'not text'}; a row holds gold and completion")
+    verdict = verifier.score(row["completion"], row["gold"])
+    if verdict.score is None:
+        return Judgement(None, "timeout" if verdict.reason == "timeout" else "error", verdict.reason)
+    return Judgement(verdict.score, "pass" if verdict.score == 1.0 else "fail", verdict.reason)
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,13 @@ from agon_env.tasks.task import normalise_question
 from agon_env.verifiers import MathVerifier
 from agon_env.verifiers.exact import read_number
 
+
+def read(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
 SAMPLE_NAMES = list(dict.fromkeys(kind.sample for kind in TEMPLATES.values()))
-SAMPLE_ROWS = {
-    name: [json.loads(line) for line in (SAMPLES / f"{name}_sample.jsonl").read_text(encoding="utf-8").split("\n") if line]
-    for name in SAMPLE_NAMES
-}
+SAMPLE_ROWS = {name: read(SAMPLES / f"{name}_sample.jsonl") for name in SAMPLE_NAMES}
 ROWS = SAMPLE_ROWS["deepmath"]
 VERIFIER = MathVerifier(deadline=10)
 
@@ -65,14 +67,7 @@ def test_the_files_hold_every_kind_in_full(tmp_path, monkeypatch, capsys):
     names = ["pell_equation", "coupons_in_pairs", "heron"]
     monkeypatch.setattr("agon_env.tasks.make_sample.TEMPLATES", {name: TEMPLATES[name] for name in names})
     main([str(tmp_path / "new")])
-    made = {
-        name: [
-            json.loads(line)
-            for line in (tmp_path / "new" / f"{name}_sample.jsonl").read_text(encoding="utf-8").split("\n")
-            if line
-        ]
-        for name in ("deepmath", "math")
-    }
+    made = {name: read(tmp_path / "new" / f"{name}_sample.jsonl") for name in ("deepmath", "math")}
     assert all(row in SAMPLE_ROWS[name] for name, rows in made.items() for row in rows)
     assert len(made["deepmath"]) == PER_TEMPLATE + 4
     assert len(made["math"]) == PER_TEMPLATE
