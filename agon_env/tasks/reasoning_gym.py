@@ -43,6 +43,8 @@ DEFAULT = (
     "time_intervals",
 )
 """Quick generators of several kinds, with one short answer each."""
+SEEDS = 64
+"""Seeds of a generator that one seed of ours stands for; each has `ENTRIES` problems."""
 ATTEMPTS = 400
 """Draws after which a generator counts as having no question in a split."""
 MAX_CHARS = 20_000
@@ -157,7 +159,8 @@ class ReasoningGym:
         rng = np.random.Generator(np.random.Philox(key=np.array([self.seed, index], dtype=np.uint64)))
         name = self.generators[int(rng.integers(len(self.generators)))]
         for _ in range(ATTEMPTS):
-            entry = {"name": name, "seed": self.seed % 2**31, "index": int(rng.integers(ENTRIES)), "config": self.config}
+            seed, place = (self.seed * SEEDS + index % SEEDS) % 2**31, int(rng.integers(ENTRIES))
+            entry = {"name": name, "seed": seed, "index": place, "config": self.config}
             question, answer = _ask({"do": "make", "entry": entry}, self.deadline, name)
             if split_of(question) == self.split:
                 return Problem(

@@ -19,7 +19,7 @@ from typing import Any
 from agon_env.verifiers.worker import serve
 
 ENTRIES = 10_000
-"""Entries of one generator that are used with one seed; there is no end of seeds."""
+"""Entries of one generator that are used with one of its seeds."""
 
 _FORMULA = re.compile(r"[A-Za-z0-9_+\-*/^().,!= \t\n]{0,2000}")
 _ARITHMETIC = re.compile(r"(?:0[xX][0-9a-fA-F]+|[\d+\-*/%()&|^~<>\s]){0,2000}")
@@ -71,7 +71,7 @@ def _prepare() -> Callable[[dict[str, Any]], Any]:
 
     sys.addaudithook(_refuse)
 
-    @lru_cache(maxsize=200)
+    @lru_cache(maxsize=128)
     def generator(name: str, seed: int, config: str) -> Any:
         return reasoning_gym.create_dataset(name, seed=seed, size=ENTRIES, **ast.literal_eval(config))
 
