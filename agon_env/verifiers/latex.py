@@ -14,8 +14,12 @@ _SIGNS = {
     "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "∖": r"\setminus ",
     "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "θ": r"\theta ", "λ": r"\lambda ", "μ": r"\mu ", "φ": r"\phi ",
 }  # fmt: skip
-_TRANSLATION = {ord(sign): latex for sign, latex in _SIGNS.items()} | {0xFF01 + i: chr(0x21 + i) for i in range(94)}
+_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"), "")
+_TRANSLATION = (
+    {ord(sign): latex for sign, latex in _SIGNS.items()} | _INVISIBLE | {0xFF01 + i: chr(0x21 + i) for i in range(94)}
+)
 
+_ARGUMENT = r"(\\(?!frac|sqrt)[A-Za-z]+|[A-Za-z0-9])"
 _BASES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "sixteen": 16}
 
 _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
@@ -60,13 +64,16 @@ _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         (r"\\degree(?![A-Za-z])|\^\s*\{\s*\\circ\s*\}|\^\s*\\circ(?![A-Za-z])", r"^\\circ "),
         (r"(?i)(?<![A-Za-z])infinity(?![A-Za-z])", r"\\infty "),
         (r"\{([^{}]*?)\\over(?![A-Za-z])([^{}]*)\}", r"\\frac{\1}{\2}"),
-        (r"\\frac\s*(\d)(?=\s*[\d{\\])", r"\\frac{\1}"),
-        (r"(\\frac\s*\{[^{}]*\})\s*(\d)", r"\1{\2}"),
-        (r"\\sqrt\s*(\d)", r"\\sqrt{\1}"),
+        # TeX takes one letter, digit or command for an argument without braces
+        (rf"\\frac(?![A-Za-z])\s*{_ARGUMENT}", r"\\frac{\1}"),
+        (rf"(\\frac\s*\{{(?:[^{{}}]|\{{[^{{}}]*\}})*\}})\s*{_ARGUMENT}", r"\1{\2}"),
+        (rf"\\sqrt(?![A-Za-z])\s*{_ARGUMENT}", r"\\sqrt{\1}"),
+        (r"\\pmod\s*(\w+)", r"\\pmod{\1}"),
         (r"(?<![\w.,])0+(?=\d+(?:\.\d+)?$)", ""),  # 016, but not 1.05
         (r"^\s*\+\s*", ""),
     )
 ]
+_STARRED = re.compile(r"^(\*+)(.*)\1$", re.DOTALL)
 _FONT = re.compile(
     r"\\(?:boxed|fbox|mathrm|mathbf|mathit|mathsf|mathnormal|operatorname|bm|boldsymbol|ensuremath|underline)\s*\{"
 )
@@ -90,7 +97,7 @@ def normalise(answer: str) -> str:
     Text in `\text{…}` keeps its wrapper unless it is the whole answer, because words around a value change it
     ("not 14").
     """
-    text = answer.translate(_TRANSLATION).strip().strip("*").strip()
+    text = _STARRED.sub(r"\2", answer.translate(_TRANSLATION).strip()).strip()
     text = _drop_fonts(_UPRIGHT.sub(_upright, text))
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)

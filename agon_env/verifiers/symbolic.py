@@ -28,7 +28,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec, "csc": sympy.csc,
     "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh, "exp": sympy.exp, "ln": sympy.log, "arcsin": sympy.asin,
     "arccos": sympy.acos, "arctan": sympy.atan, "factorial": sympy.factorial, "abs": sympy.Abs, "floor": sympy.floor,
-    "ceil": sympy.ceiling,
+    "ceil": sympy.ceiling, "zeta": sympy.zeta, "Gamma": sympy.gamma,
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ _MEASURES = {
     "g": "gram", "kg": "kilogram kilo", "t": "ton tonne", "lb": "pound", "oz": "ounce", "s": "sec second", "min": "minute",
     "h": "hr hour", "ms": "millisecond", "ml": "milliliter millilitre", "l": "liter litre", "gal": "gallon", "mol": "mole",
     "usd": "dollar buck", "rad": "radian", "n": "newton", "j": "joule", "w": "watt", "v": "volt", "hz": "hertz", "pa": "pascal",
+    "ohm": "ohm",
 }  # fmt: skip
 """Short form → the other names of the unit."""
 _COUNTED = (
