@@ -252,13 +252,13 @@ def _find(id: str, *, stacklevel: int) -> ContestSpec:
 
 
 _providers: dict[str, str] = {}
+"""Namespace → the function that registers its contests, once."""
 
 
 def _provide(namespace: str | None) -> None:
-    if namespace in _providers:
+    if namespace in _providers and not any(known.namespace == namespace for known in registry.values()):
         module, _, function = _providers[namespace].partition(":")
         getattr(importlib.import_module(module), function)()
-        del _providers[namespace]
 
 
 def _versions(namespace: str | None, name: str) -> dict[int | None, ContestSpec]:

@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,8 +89,10 @@ class ReasoningGymVerifier:
         return Verdict(credit, answer, "partly" if credit else "different")
 
     def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
-        """Judge many `(completion, gold)` pairs, in order; equal pairs once."""
-        verdicts = {pair: self.score(*pair) for pair in dict.fromkeys(pairs)}
+        """Judge many `(completion, gold)` pairs, in order; equal pairs once, the others side by side."""
+        different = list(dict.fromkeys(pairs))
+        with ThreadPoolExecutor(pool_of(WORKER).size) as threads:
+            verdicts = dict(zip(different, threads.map(lambda pair: self.score(*pair), different), strict=True))
         return [verdicts[pair] for pair in pairs]
 
 

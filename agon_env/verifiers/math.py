@@ -46,8 +46,8 @@ class MathVerifier:
 
     A gold that a data set gives with a tolerance reads `9.81 \tolerance{0.01}` (see `with_tolerance`).
 
-    Reasons: "equal", "different", "no answer", "too long", and with the score None "timeout", "no gold" and
-    "error".
+    Reasons: "equal", "different", "no answer", "too long", "no gold" (an empty one, which nothing meets), and with the
+    score None "timeout" and "error".
     """
 
     deadline: float = 3.0
@@ -78,7 +78,7 @@ class MathVerifier:
     def _judge(self, completion: str, gold: str, *, use_worker: bool) -> Verdict:
         answer = extract_answer(completion)
         if not normalise(gold):
-            return Verdict(None, answer, "no gold")
+            return Verdict(0.0, answer, "no gold")
         if answer is None:
             return Verdict(0.0, None, "no answer")
         if len(answer) > self.max_chars:

@@ -56,8 +56,7 @@ def test_an_unknown_one_has_a_near_name():
 
 def test_without_the_package_the_error_names_it(monkeypatch):
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(registration, "registry", dict(registration.registry))
-    monkeypatch.setattr(registration, "_providers", {"ReasoningGym": "agon_env.tasks.reasoning_gym:register_all"})
+    monkeypatch.setattr(registration, "registry", {"MATHDuel-v0": registration.registry["MATHDuel-v0"]})
     with pytest.raises(DependencyNotInstalled, match=r"pip install 'agon-env\[reasoning-gym\]'"):
         agon_env.make("ReasoningGym/chain_sum-v0")
     with pytest.raises(DependencyNotInstalled, match="reasoning-gym"):

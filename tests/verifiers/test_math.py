@@ -170,7 +170,7 @@ def test_extracts_the_last_box_or_answer_line(text, answer):
 
 def test_missing_things_have_their_own_reasons():
     assert VERIFIER.score("no idea", "3") == Verdict(0.0, None, "no answer")
-    assert VERIFIER.score(boxed("3"), " ") == Verdict(None, "3", "no gold")
+    assert VERIFIER.score(boxed("3"), " ") == Verdict(0.0, "3", "no gold")
     assert VERIFIER.score(boxed("1" * 2000), "1").reason == "too long"
 
 
