@@ -48,6 +48,8 @@ SEEDS = 64
 """Seeds of a generator that one seed of ours stands for; each has `ENTRIES` problems."""
 ATTEMPTS = 400
 """Draws after which a generator counts as having no question in a split."""
+MAKING_SECONDS = 60.0
+"""What making one problem may take; nobody gains by a slow one."""
 MAX_CHARS = 20_000
 """Longer answers are not read."""
 
@@ -127,7 +129,7 @@ class ReasoningGym:
             split: "train" or "test", by a stable hash of the question.
             seed: a non-negative integer; another seed gives another order of problems.
             partial_credit: see `ReasoningGymVerifier`.
-            deadline: seconds for making a problem, and for scoring an answer.
+            deadline: seconds for scoring an answer.
             config: settings of the generator, for example `{"max_terms": 6}`; only with one generator.
 
         Raises:
@@ -146,7 +148,6 @@ class ReasoningGym:
             raise TaskError(f"seed is an integer from 0 to 2**64 - 1, not {seed!r}")
         self.split: Split = split
         self.seed = seed
-        self.deadline = deadline
         self.config = dict(config or {})
         self.source = f"reasoning-gym: {', '.join(self.generators)}"
         self.verifier: Verifier = ReasoningGymVerifier(partial_credit, deadline)
@@ -164,7 +165,7 @@ class ReasoningGym:
         for _ in range(ATTEMPTS):
             seed, place = (self.seed * SEEDS + index % SEEDS) % 2**31, int(rng.integers(ENTRIES))
             entry = {"name": name, "seed": seed, "index": place, "config": self.config}
-            question, answer = _ask({"do": "make", "entry": entry}, self.deadline, name)
+            question, answer = _ask({"do": "make", "entry": entry}, name)
             if split_of(question) == self.split:
                 return Problem(
                     id=hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:16],
@@ -196,7 +197,7 @@ def generator_names() -> list[str]:
     if importlib.util.find_spec("reasoning_gym") is None:
         raise DependencyNotInstalled("this needs the package reasoning-gym; run: pip install 'agon-env[reasoning-gym]'")
     if _names is None:
-        _names = _ask({"do": "names"}, 60.0, "reasoning-gym")
+        _names = _ask({"do": "names"}, "reasoning-gym")
     return _names
 
 
@@ -218,13 +219,11 @@ def register_all() -> None:
         )
 
 
-def _ask(request: dict[str, Any], deadline: float, what: str) -> Any:
+def _ask(request: dict[str, Any], what: str) -> Any:
     try:
-        result, _ = pool_of(WORKER).ask(request, deadline=deadline)
+        result, _ = pool_of(WORKER).ask(request, deadline=MAKING_SECONDS)
     except WorkerTimeout as error:
-        raise TaskError(
-            f"{what} took more than {deadline} s; raise deadline=, or make its problems easier by config="
-        ) from error
+        raise TaskError(f"{what} took more than {MAKING_SECONDS} s; make it easier by config=") from error
     except WorkerFailed as error:
         raise TaskError(f"{what} failed: {error}; look at config=") from error
     return result
