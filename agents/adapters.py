@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -100,19 +100,19 @@ class Adapters:
         with self._lock, torch.random.fork_rng(devices=self._cuda_devices()), warnings.catch_warnings():
             # PEFT asks the model in a way that transformers has renamed.
             warnings.filterwarnings("ignore", message=".is_gradient_checkpointing. is deprecated", category=FutureWarning)
-            active = self.active
+            active, flags = self.active, self._flags()
             if self.peft is None:
                 self.peft = get_peft_model(self.model, config, adapter_name=name)
             else:
                 self.peft.add_adapter(name, config)
             self._layers = [module for module in self.model.modules() if isinstance(module, LoraLayer)]
-            mark = f".{name}."
-            self._parameters[name] = {key: p for key, p in self.model.named_parameters() if mark in key and "lora_" in key}
+            own = re.compile(rf"\.lora_\w+\.{re.escape(name)}(\.|$)")
+            self._parameters[name] = {key: p for key, p in self.model.named_parameters() if own.search(key)}
             self._fast = self._can_switch_fast()
             self._select(active)
-            for parameters in self._parameters.values():
-                for parameter in parameters.values():
-                    parameter.requires_grad_(True)
+            _restore(flags)
+            for parameter in self._parameters[name].values():
+                parameter.requires_grad_(True)
         self.reset(name, seed=seed)
 
     def parameters(self, name: str) -> list[nn.Parameter]:
@@ -208,14 +208,14 @@ class Adapters:
                 raise AdapterMismatch(
                     f"{key} in {folder} has the shape {tuple(tensor.shape)}, not {tuple(expected[key].shape)}"
                 )
-        set_peft_model_state_dict(self.peft, tensors, adapter_name=name)
+        with torch.no_grad():
+            for key, tensor in tensors.items():
+                expected[key].copy_(tensor)
 
     def state(self, name: str) -> dict[str, Tensor]:
         """Return the tensors of one adapter under PEFT's names for files, which do not hold the adapter's name."""
-        self._known(name)
-        # The state is handed in, because PEFT would otherwise collect that of the whole model.
-        state = {f"base_model.model.{key}": parameter.data for key, parameter in self._parameters[name].items()}
-        return get_peft_model_state_dict(self.peft, state, adapter_name=name, save_embedding_layers=False)
+        own = re.compile(rf"(\.lora_\w+)\.{re.escape(name)}(?=\.|$)")
+        return {f"base_model.model.{own.sub(lambda match: match[1], key)}": p.data for key, p in self._known(name).items()}
 
     # --- what it costs ------------------------------------------------------------------------------
 
@@ -252,15 +252,16 @@ class Adapters:
                     layer._active_adapter = [name]
             return
         tuner: Any = self.peft.base_model if self.peft is not None else None
-        parameters = [parameter for group in self._parameters.values() for parameter in group.values()]
-        trainable = [parameter.requires_grad for parameter in parameters]
+        flags = self._flags()
         if name is None:
             tuner.disable_adapter_layers()
         else:
             tuner.set_adapter(name)
             tuner.enable_adapter_layers()
-        for parameter, requires_grad in zip(parameters, trainable, strict=True):
-            parameter.requires_grad_(requires_grad)
+        _restore(flags)
+
+    def _flags(self) -> list[tuple[nn.Parameter, bool]]:
+        return [(parameter, parameter.requires_grad) for group in self._parameters.values() for parameter in group.values()]
 
     def _can_switch_fast(self) -> bool:
         """Return whether PEFT still keeps its state where the fast switch writes it."""
@@ -301,7 +302,8 @@ class Adapters:
         if name in (BASE, "default"):
             raise AdapterError(f"{name!r} can't name an adapter: PEFT and this library give it a meaning of its own")
         # PEFT keeps adapters in an nn.ModuleDict and finds their tensors by name within dotted paths.
-        if not _NAME.fullmatch(name) or name.startswith("lora_") or name == "weight" or hasattr(nn.ModuleDict, name):
+        in_paths = {part for path, _ in self.model.named_parameters() for part in path.split(".")}
+        if not _NAME.fullmatch(name) or name.startswith("lora_") or name in in_paths or hasattr(nn.ModuleDict, name):
             raise AdapterError(f"{name!r} can't name an adapter; take letters, digits, '-' and '_', for example \"alice\"")
 
     def _targets(self, target_modules: str | Sequence[str]) -> str | list[str]:
@@ -338,6 +340,11 @@ class Adapters:
 
     def _cuda_devices(self) -> list[torch.device]:
         return sorted({p.device for p in self.model.parameters() if p.device.type == "cuda"}, key=str)
+
+
+def _restore(flags: list[tuple[nn.Parameter, bool]]) -> None:
+    for parameter, requires_grad in flags:
+        parameter.requires_grad_(requires_grad)
 
 
 def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -17,14 +17,11 @@ from typing import TYPE_CHECKING
 
 from safetensors.torch import load_file, save_file
 
+from algos.errors import CheckpointError
 from algos.run_folder import write_json
 
 if TYPE_CHECKING:
     from algos.trainer import Run
-
-
-class CheckpointError(Exception):
-    """A run can't go on from what is in its folder."""
 
 
 def save_checkpoint(run: Run, folder: Path) -> None:

@@ -151,8 +151,12 @@ def _advance(
 
 
 def row_seed(seed: int, path: Path) -> int:
-    """Return the seed of the row at `path`, in [0, 2**63)."""
-    return int(np.random.SeedSequence([seed, *path]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    """Return the seed of the row at `path`, in [0, 2**63).
+
+    The length counts because `SeedSequence` pads with zeros: without it, the first answer to a draft would be
+    sampled with the luck of the draft itself.
+    """
+    return int(np.random.SeedSequence([seed, len(path), *path]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tuple[int, ...]]:

@@ -33,6 +33,7 @@ from algos.algorithm import Algorithm
 from algos.checkpoint import load_checkpoint, save_checkpoint
 from algos.config import TrainConfig
 from algos.console import RunConsole
+from algos.errors import ConfigError
 from algos.evaluate import Evaluation, evaluate
 from algos.learner import LocalLearner
 from algos.metrics import pair_metrics, turn_metrics
@@ -70,12 +71,21 @@ class Run:
 
     @classmethod
     def of(cls, config: TrainConfig) -> Run:
-        """Load the base, make the policies and the contests that `config` names."""
+        """Load the base, make the policies and the contests that `config` names.
+
+        Raises:
+            ConfigError: the contest does not take an option, or has too few seats for the algorithm.
+        """
+        if config.threads:
+            torch.set_num_threads(config.threads)
         algorithm = config.make_algorithm()
         options = {**algorithm.contest_options, **config.contest_options()}
-        contest = agon_env.make(config.env, **options)
-        held_out = agon_env.make(config.env, **options, **{k: v for k, v in contest.held_out.items() if k not in options})
-        algorithm.seats(0, contest.roles)  # a contest with too few seats is refused before anything is loaded
+        try:
+            contest = agon_env.make(config.env, **options)
+            held_out = agon_env.make(config.env, **{**options, **contest.held_out})
+            algorithm.seats(0, contest.roles)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(str(error)) from error
         base = SharedBase.load(config.model, device=None if config.device == "auto" else config.device)
         params = SamplingParams(max_tokens=config.max_tokens, temperature=config.temperature)
         policies = {
@@ -86,6 +96,7 @@ class Run:
                 seed=config.seed * len(algorithm.policies) + number,
                 params=params,
                 thinking=config.thinking,
+                on_long_prompt=config.on_long_prompt,
             )
             for number, name in enumerate(algorithm.policies)
         }

@@ -125,6 +125,14 @@ def test_t02_reference_pass_leaves_requires_grad_alone(base: SharedBase) -> None
         assert requires_grad(base) == before
 
 
+def test_t02_adding_an_adapter_leaves_frozen_ones_frozen(base: SharedBase) -> None:
+    for parameter in base.parameters("bob"):
+        parameter.requires_grad_(False)
+    base.policy("carol", rank=2)
+    assert {p.requires_grad for p in base.parameters("bob")} == {False}
+    assert {p.requires_grad for p in base.parameters("alice") + base.parameters("carol")} == {True}
+
+
 def test_t03_parameter_lists_are_disjoint_complete_and_stable(base: SharedBase) -> None:
     alice, bob = ({id(parameter) for parameter in base.parameters(name)} for name in ("alice", "bob"))
     lora = {id(parameter) for name, parameter in base.model.named_parameters() if "lora_" in name}
@@ -267,7 +275,9 @@ def test_the_same_seed_gives_the_same_adapter() -> None:
 # --- T8, T20: names and files -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["default", "base", "al.ice", "", "1st", "a b", "lora_A", "weight", "keys", "train", "alice"])
+@pytest.mark.parametrize(
+    "name", ["default", "base", "al.ice", "", "1st", "a b", "lora_A", "weight", "mlp", "keys", "train", "alice"]
+)
 def test_t08_names_that_would_go_wrong_are_refused(base: SharedBase, name: str) -> None:
     before = base.adapters.names
     with pytest.raises(AdapterError):
@@ -281,7 +291,8 @@ def test_unknown_names_are_refused(base: SharedBase) -> None:
 
 
 def test_t08_each_adapter_is_saved_alone_and_byte_equal(base: SharedBase, tmp_path: Path) -> None:
-    base.policy("alice2", rank=4)
+    for name in ("alice2", "q", "lora", "A"):  # parts of other names
+        base.policy(name, rank=4)
     base.save("alice", tmp_path / "a")
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["adapter_config.json", "adapter_model.safetensors"]
     again = tiny_base()
@@ -293,11 +304,15 @@ def test_t08_each_adapter_is_saved_alone_and_byte_equal(base: SharedBase, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_t08_peft_loads_what_was_saved(base: SharedBase, tmp_path: Path) -> None:
-    base.save("bob", tmp_path / "bob")
+@pytest.mark.parametrize("name", ["bob", "q", "lora"])
+def test_t08_peft_loads_what_was_saved(base: SharedBase, name: str, tmp_path: Path) -> None:
+    if name not in base.adapters.names:
+        base.policy(name, rank=4)
+        stir(base, name)
+    base.save(name, tmp_path / "bob")
     plain = PeftModel.from_pretrained(tiny_model(vocab=len(base.tokenizer)), str(tmp_path / "bob"))
     with torch.no_grad():
-        assert torch.equal(plain(ids()).logits, logits(base, "bob"))
+        assert torch.equal(plain(ids()).logits, logits(base, name))
 
 
 def test_saving_replaces_a_folder_as_a_whole(base: SharedBase, tmp_path: Path) -> None:

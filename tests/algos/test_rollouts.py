@@ -114,9 +114,15 @@ def test_a_score_that_is_missing_is_left_out_and_never_0() -> None:
     assert drafter.reward == 1.5  # the rival's known mean is 0
     assert lost.reward is None
     assert wrong.reward == 0.0
+    half = play(drafts=["7"], answers=["unreadable", "7"], branches=(1, 2))
+    assert half.turns[0].reward == 1.0  # the rival's known mean is 1, not a half
     alone = play(drafts=["7"], answers=["unreadable"])
     assert [turn.reward for turn in alone.turns] == [None, None]  # the bonus can't be computed
     assert alone.turns[0].score == 1.0
+
+
+def test_a_turn_shares_no_luck_with_the_one_before_it() -> None:
+    assert len({row_seed(7, path) for path in [(0,), (0, 0), (0, 0, 0), (3, 1), (3, 1, 0), (3, 1, 0, 0)]}) == 6
 
 
 def test_row_seeds_differ_by_place_and_not_by_company() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 from toys import Doubling, Nim
 
@@ -122,6 +123,41 @@ def test_a_contest_is_a_context(duel, monkeypatch):
     with duel as env:
         env.reset(seed=0)
     assert closed == [True]
+
+
+@pytest.mark.parametrize("score", [True, np.float64(1), np.float32(1), np.int64(1), 1])
+def test_scores_become_plain_floats(solo, score):
+    solo.reset(seed=0)
+    solo.score = lambda: {"solver": score}
+    _, rewards, *_ = solo.step("x")
+    assert [type(value) for value in (rewards["alice"], *solo.outcome.scores.values())] == [float, float]
+
+
+def test_reset_forgets_mistakes_and_what_was_shown(nim):
+    nim.reset(seed=0)
+    finish(nim, "nine", "ten")
+    nim.reset(seed=0)
+    nim.step("nine")
+    assert not nim.done
+    nim.step("1")
+    assert nim.observe("bob").messages
+    nim.reset(seed=0)
+    assert nim.observe("bob").messages == ()
+
+
+def test_info_is_a_copy_of_what_the_game_keeps():
+    class Board(Nim):
+        def setup(self, rng, options):
+            super().setup(rng, options)
+            self.board = [self.stones]
+
+        def details(self):
+            return {"board": self.board}
+
+    env = Board()
+    _, info = env.reset(seed=0)
+    info["board"].append("spoilt")
+    assert env.step("1")[4]["board"] == env.board == [env.stones + 1]
 
 
 # --- players and roles ------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -178,6 +180,21 @@ def test_nothing_is_written_behind_a_foreign_file(tmp_path):
 def test_an_empty_file_holds_nothing(tmp_path):
     (tmp_path / "t.jsonl").touch()
     assert load(tmp_path / "t.jsonl") == []
+
+
+def test_files_are_utf8_whatever_the_machine(tmp_path):
+    """Python itself warns when a file is opened in the encoding of the machine, for example cp1252."""
+    program = (
+        "import sys, agon_env; from agon_env.transcript import load\n"
+        "env = agon_env.make('DeepMathDuel-v0'); env.reset(seed=0)\n"
+        "while not env.done: env.step('\u00e9\u2028' + env.solution(env.current_role))\n"
+        "env.transcript.save(sys.argv[1]); assert load(sys.argv[1]) == [env.transcript]\n"
+    )
+    command = [sys.executable, "-X", "warn_default_encoding", "-W", "error::EncodingWarning", "-W", "ignore::UserWarning"]
+    done = subprocess.run(
+        [*command, "-c", program, str(tmp_path / "t.jsonl")], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 # --- replay and rescore -----------------------------------------------------------------------------

@@ -58,6 +58,8 @@ EQUAL = [
     (r"S_3 \times \mathbb{Z}_2", r"S_3\times\mathbb{Z}_{2}"),
     ("9^{9^{9}}", "9^{9^{9}}"),
     (r"\max\{1, |x|\}", r"\max(|x|, 1)"),
+    ("12", "१२"),  # digits of any script have their value
+    ("2500000", "２,５００,０００"),
 ]
 
 DIFFERENT = [
@@ -132,6 +134,14 @@ def test_credits_the_same_answer_in_another_form(gold, answer):
 @pytest.mark.parametrize(("gold", "answer"), DIFFERENT)
 def test_never_credits_another_answer(gold, answer):
     assert VERIFIER.score(boxed(answer), gold) == Verdict(0.0, answer, "different")
+
+
+@pytest.mark.parametrize("code", ["open({path!r}, 'w')", "__import__('pathlib').Path({path!r}).touch()"])
+def test_an_answer_is_never_run(tmp_path, code):
+    path = tmp_path / "ran"
+    for answer in (code.format(path=str(path)), rf"\sqrt{{2}} + {code.format(path=str(path))}"):
+        assert VERIFIER.score(boxed(answer), r"\sqrt{8}").score in (0.0, None)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(
