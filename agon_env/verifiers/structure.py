@@ -34,6 +34,7 @@ _CLOCK = re.compile(r"(\d{1,2}(?::\d\d)?)\s*(?:\\text\s*\{)?\s*([AaPp])\.?\s?[Mm
 _MATRIX = re.compile(r"\\begin\s*\{([pbvBV]?matrix|array|smallmatrix)\}\s*(?:\{[lcr| ]*\})?(.*)\\end\s*\{\1\}", re.DOTALL)
 _CONNECTOR = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|;")
 _COMMA = re.compile(",")
+_PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
 _INDEX = r"(?:_\w|_\{\w+\})"
 _LEADING_NAME = re.compile(
     rf"\\?[A-Za-z]+{_INDEX}?'*|\\?[A-Za-z]+{_INDEX}?\([^()]*\)|\([A-Za-z](?:,\s*[A-Za-z])*\)"
@@ -160,8 +161,8 @@ def _plus_minus(text: str) -> list[str]:
     parts = [part for piece in split(text, _CONNECTOR) for part in split(piece, _COMMA)]
     signed: list[str] = []
     for part in parts:
-        if r"\pm" in part and not part.startswith(r"\{"):
-            signed += [re.sub(r"\\pm(?![A-Za-z])", sign, part).strip().removeprefix("+") for sign in "+-"]
+        if _PLUS_MINUS.search(part) and not part.startswith(r"\{"):
+            signed += [_PLUS_MINUS.sub(sign, part).strip().removeprefix("+") for sign in "+-"]
         else:
             signed.append(part)
     # "x = 1, 2" names the values of x

@@ -240,6 +240,22 @@ def test_any_text_gets_a_verdict(text):
     assert impatient.score(text, text).score in (0.0, 1.0, None)
 
 
+HOSTILE = [
+    *PIECES, "1 ", "1 000 ", "1,", "a ", "x<", "a=1,", " and ", r"\text{ or }", r"\pmod ", r"\cup ", r"\{", r"\mathrm{m}", "cm ",
+    r"\frac{1}{", r"{\over", r"\begin{array}{c", "&", "\\\\", "**", r"\left", r"0.\overline{", "!", "--", "_{",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_answer_is_slow_to_read(piece):
+    impatient = MathVerifier(deadline=0.5)
+    answer = (piece * 1000)[:990]
+    start = time.process_time()
+    for gold in ("7", "x=2, y=3", "[2,5)", answer[:500]):
+        impatient.score(f"answer: {answer}", gold)
+    assert time.process_time() - start < 2
+
+
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "math_cases.jsonl"
 
 
