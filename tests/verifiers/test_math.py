@@ -241,8 +241,8 @@ def test_any_text_gets_a_verdict(text):
 
 
 HOSTILE = [
-    *PIECES, "1 ", "1 000 ", "1,", "a ", "x<", "a=1,", " and ", r"\text{ or }", r"\pmod ", r"\cup ", r"\{", r"\mathrm{m}", "cm ",
-    r"\frac{1}{", r"{\over", r"\begin{array}{c", "&", "\\\\", "**", r"\left", r"0.\overline{", "!", "--", "_{",
+    *PIECES, "1 ", "1 000 ", "1,", "a ", "x<", "a=1,", " and ", r"\text{ or }", r"\pmod ", r"\cup ", r"\{", r"\mathrm{m}",
+    "cm ", r"\frac{1}{", r"{\over", r"\begin{array}{c", "&", "\\\\", "**", r"\left", r"0.\overline{", "!", "--", "_{",
 ]  # fmt: skip
 
 
