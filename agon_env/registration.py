@@ -8,6 +8,7 @@ caller's over them and builds the contest. Other distributions add contests thro
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import inspect
@@ -20,7 +21,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium
 
-from agon_env.errors import DeprecatedEnv, Error, NameNotFound, NamespaceNotFound, RegistrationError, VersionNotFound
+from agon_env.errors import (
+    DependencyNotInstalled,
+    DeprecatedEnv,
+    Error,
+    NameNotFound,
+    NamespaceNotFound,
+    RegistrationError,
+    VersionNotFound,
+)
 from agon_env.plugins import Plugins
 from agon_env.types import FrozenDict
 
@@ -120,6 +129,17 @@ def register(
     return _add(ContestSpec(id, entry_point, kwargs or {}), force=force)
 
 
+def register_lazily(namespace: str, provider: str) -> None:
+    """Have a function register the contests of a namespace when one of them is first missed, or all are listed.
+
+    Args:
+        namespace: what stands before the "/" in their ids.
+        provider: where the function is, "module:function". It may raise `DependencyNotInstalled`, which whoever asks for
+            one of the contests is told; others are not bothered.
+    """
+    _providers[namespace] = provider
+
+
 def spec(id: str) -> ContestSpec:
     """Return the spec registered under `id`.
 
@@ -157,6 +177,9 @@ def make_vec(id: str | ContestSpec, /, n: int, **kwargs: Any) -> VectorContest:
 def list_envs() -> list[str]:
     """Return the ids of all contests, those of plug-ins too. What failed to load is in `broken_plugins()`."""
     _plugins.load()
+    for namespace in list(_providers):
+        with contextlib.suppress(DependencyNotInstalled):
+            _provide(namespace)
     return sorted(registry)
 
 
@@ -213,6 +236,7 @@ def _find(id: str, *, stacklevel: int) -> ContestSpec:
     namespace, name, version = parse_id(id)
     if id not in registry:
         _plugins.load()
+        _provide(namespace)
     versions = _versions(namespace, name)
     latest = max((v for v in versions if v is not None), default=None)
     if version is None and latest is not None:
@@ -225,6 +249,16 @@ def _find(id: str, *, stacklevel: int) -> ContestSpec:
         message = f"{id} is out of date; consider {versions[latest].id}"
         warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
     return versions[version]
+
+
+_providers: dict[str, str] = {}
+"""Namespace → the function that registers its contests, once."""
+
+
+def _provide(namespace: str | None) -> None:
+    if namespace in _providers and not any(known.namespace == namespace for known in registry.values()):
+        module, _, function = _providers[namespace].partition(":")
+        getattr(importlib.import_module(module), function)()
 
 
 def _versions(namespace: str | None, name: str) -> dict[int | None, ContestSpec]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +20,7 @@ from rich.text import Text
 from agon_env.errors import Error
 
 if TYPE_CHECKING:
+    from agon_env.verifiers.rescoring import Judge
     from algos.config import TrainConfig
 
 INTERRUPTED = 130
@@ -84,6 +87,28 @@ def evaluate(run: Annotated[Path, tyro.conf.Positional], problems: int = 512, se
     return 0
 
 
+def verify_math(
+    file: Annotated[Path, tyro.conf.Positional], workers: int = max(1, (os.cpu_count() or 2) // 2), deadline: float = 3.0
+) -> int:
+    """Judge mathematical answers: prints one JSON line for each row of a JSONL file, in order, and a summary last.
+
+    Args:
+        file: rows with `gold` and `completion`; see docs/verifiers.md.
+        workers: processes that compare formulas side by side.
+        deadline: seconds for one verdict.
+    """
+    from agon_env.verifiers.math import MathVerifier, judge_row
+    from agon_env.verifiers.pool import resize
+
+    resize(max(1, workers))
+    verifier = MathVerifier(deadline=deadline)
+    return _verify(file, lambda row: judge_row(verifier, row), workers=workers)
+
+
+VERIFIERS: Mapping[str, Any] = {"math": verify_math}
+"""The commands of `agon verify`."""
+
+
 def train(args: Sequence[str] | None = None, *, default: TrainConfig | None = None, description: str | None = None) -> int:
     """Train policies by letting them compete. `agon train --help` lists every setting.
 
@@ -134,10 +159,51 @@ def _friendly(command: Callable[[], int]) -> int:
 def _run(args: Sequence[str]) -> int:
     if args[:1] == ["train"]:  # its flags depend on the preset, so it reads them itself
         return train(args[1:])
-    commands: dict[str, Any] = {"envs": envs, "agents": list_agents, "check": check, "train": _train_help, "eval": evaluate}
-    return tyro.extras.subcommand_cli_from_dict(
-        commands, args=args, prog="agon", description="Contests between language models."
-    )
+    if args[:1] == ["verify"]:  # it has commands of its own
+        return _command(VERIFIERS, args[1:], prog="agon verify", description="Judge the rows of a file again.")
+    commands: dict[str, Any] = {
+        "envs": envs,
+        "agents": list_agents,
+        "check": check,
+        "train": _train_help,
+        "eval": evaluate,
+        "verify": _verify_help,
+    }
+    return _command(commands, args, prog="agon", description="Contests between language models.")
+
+
+def _command(commands: Mapping[str, Any], args: Sequence[str], *, prog: str, description: str) -> int:
+    return int(tyro.extras.subcommand_cli_from_dict(dict(commands), args=args, prog=prog, description=description))
+
+
+def _verify(file: Path, judge: Judge, *, workers: int) -> int:
+    """Print the results of judging the rows of `file` and a summary; the progress is shown on a terminal."""
+    from agon_env.verifiers.rescoring import summary, verify_lines
+    from algos.console import RunConsole
+
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}")
+    start = time.monotonic()
+    results = []
+    # newline="\n": other characters that Python calls line breaks, such as U+2028, are text
+    with open(file, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
+        total = sum(1 for line in lines if line.strip())
+        lines.seek(0)
+        console = Console(stderr=True)
+        with contextlib.ExitStack() as stack:
+            tick = stack.enter_context(RunConsole(console).progress("verify", total)) if console.is_terminal else None
+            for result in verify_lines(lines, judge, workers=workers):
+                results.append(result)
+                print(json.dumps(result), flush=True)
+                if tick:
+                    tick(len(results))
+    print(json.dumps(summary(results, seconds=time.monotonic() - start)))
+    return 0
+
+
+def _verify_help() -> int:
+    """Judge the rows of a file again, offline; `agon verify --help` lists the kinds."""
+    return _command(VERIFIERS, ["--help"], prog="agon verify", description="Judge the rows of a file again.")
 
 
 def _train_help() -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -67,7 +68,7 @@ class ProblemContest(Contest):
 
     def prompt(self, role: str) -> str:
         """Return the question and the instruction."""
-        return f"{self.problem.question}\n\n{self.task.instruction}"
+        return f"{self.problem.question}\n\n{self.problem.instruction or self.task.instruction}"
 
     def apply(self, role: str, text: str) -> None:
         """Keep the text; whether it is right is decided at the end."""
@@ -75,8 +76,27 @@ class ProblemContest(Contest):
 
     def score(self) -> dict[str, Reward]:
         """Verify the answer of every role."""
+        return self._take(self.task.verifier.score_many(self._pairs()))
+
+    @classmethod
+    def score_all(cls, envs: Sequence[Self]) -> list[Mapping[str, Reward]]:
+        """Verify the answers of many contests in one call for each verifier."""
+        if cls.score is not ProblemContest.score:  # a game that scores in its own way
+            return super().score_all(envs)
+        pairs = {index: env._pairs() for index, env in enumerate(envs)}
+        scores: dict[int, Mapping[str, Reward]] = {}
+        for verifier in {id(env.task.verifier): env.task.verifier for env in envs}.values():
+            mine = [index for index, env in enumerate(envs) if env.task.verifier is verifier]
+            verdicts = iter(verifier.score_many([pair for index in mine for pair in pairs[index]]))
+            scores |= {index: envs[index]._take(list(islice(verdicts, len(pairs[index])))) for index in mine}
+        return [scores[index] for index in range(len(envs))]
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        """Return the credited text of each role, with the gold."""
         credited = {role: text for role, text in self.texts.items() if self.credit_truncated or role not in self.cut_roles}
-        verdicts = self.task.verifier.score_many([(credited.get(role, ""), self.problem.answer) for role in self.roles])
+        return [(credited.get(role, ""), self.problem.answer) for role in self.roles]
+
+    def _take(self, verdicts: Sequence[Verdict]) -> dict[str, Reward]:
         self._verdicts = dict(zip(self.roles, verdicts, strict=True))
         return {role: verdict.score for role, verdict in self._verdicts.items()}
 

@@ -85,7 +85,7 @@ def test_random_is_seeded() -> None:
     assert texts[0] == texts[1] != texts[2]
 
 
-@pytest.mark.parametrize("env_id", agon_env.list_envs())
+@pytest.mark.parametrize("env_id", sorted(agon_env.registry))
 def test_random_players_end_every_game(env_id: str) -> None:
     env = agon_env.make(env_id)
     players = {player: Random(env=env, seed=i) for i, player in enumerate(env.players)}

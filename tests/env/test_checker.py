@@ -184,8 +184,8 @@ class NeverForfeits(Nim):
 
 
 class PaysTheWinnerAlone(Nim):
-    def _end(self, reason, *, offender=None):
-        super()._end(reason, offender=offender)
+    def _end(self, reason, **how):
+        super()._end(reason, **how)
         object.__setattr__(self.outcome, "rewards", {p: r for p, r in self.outcome.rewards.items() if r > 0})
 
 

@@ -162,6 +162,12 @@ def test_an_answer_is_never_run(tmp_path, code):
         ("Final Answer: **73**", "73"),
         ("**Answer:** $204$", "$204$"),
         ("answer: 1\nAnswer: 2", "2"),
+        ("**Final Answer:**\n\n$42$\n\nDone.", "$42$"),
+        ("Answer:\n", None),
+        (r"\boxed {42}", "42"),
+        (r"\boxed{5} \\ hence \boxed{\text{so } \{6\}}", r"\text{so } \{6\}"),
+        (r"<think>a</think><think>\boxed{1}</think>\boxed{2}", "2"),
+        (r"<think>\boxed{", None),
         ("The answer is 5", None),
         ("It is 5", None),
         ("", None),
@@ -174,7 +180,7 @@ def test_extracts_the_last_box_or_answer_line(text, answer):
 
 def test_missing_things_have_their_own_reasons():
     assert VERIFIER.score("no idea", "3") == Verdict(0.0, None, "no answer")
-    assert VERIFIER.score(boxed("3"), " ") == Verdict(None, "3", "no gold")
+    assert VERIFIER.score(boxed("3"), " ") == Verdict(0.0, "3", "no gold")
     assert VERIFIER.score(boxed("1" * 2000), "1").reason == "too long"
 
 
@@ -232,6 +238,22 @@ def test_any_text_gets_a_verdict(text):
     assert impatient.score(boxed(text), "7").score in (0.0, 1.0, None)
     assert impatient.score(boxed("7"), text).score in (0.0, 1.0, None)
     assert impatient.score(text, text).score in (0.0, 1.0, None)
+
+
+HOSTILE = [
+    *PIECES, "1 ", "1 000 ", "1,", "a ", "x<", "a=1,", " and ", r"\text{ or }", r"\pmod ", r"\cup ", r"\{", r"\mathrm{m}",
+    "cm ", r"\frac{1}{", r"{\over", r"\begin{array}{c", "&", "\\\\", "**", r"\left", r"0.\overline{", "!", "--", "_{",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_answer_is_slow_to_read(piece):
+    impatient = MathVerifier(deadline=0.5)
+    answer = (piece * 1000)[:990]
+    start = time.process_time()
+    for gold in ("7", "x=2, y=3", "[2,5)", answer[:500]):
+        impatient.score(f"answer: {answer}", gold)
+    assert time.process_time() - start < 2
 
 
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "math_cases.jsonl"
