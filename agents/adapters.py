@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -41,6 +42,20 @@ CONFIG_FILE = "adapter_config.json"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _TOWERS = re.compile(r"(^|\.)(embed_)?(vision|visual|audio)")
 """Parts of multimodal models that never see text."""
+
+_FREE_FIELDS = {
+    # read into the spec, or their tensors show whether they fit
+    *("r", "lora_alpha", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern"),
+    # about training, or about the file
+    *("lora_dropout", "inference_mode", "task_type", "base_model_name_or_path", "revision", "peft_version", "auto_mapping"),
+    # about the start alone, or without effect while another field has its default
+    *("loftq_config", "eva_config", "corda_config", "lora_ga_config", "megatron_core", "qalora_group_size"),
+    # set by PEFT, by the kind of layer
+    "fan_in_fan_out",
+}
+"""Fields of a saved configuration that may have any value."""
+_STARTS = (True, False, "gaussian", "orthogonal", "eva")
+"""Values of `init_lora_weights` that leave the base's weights alone."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +120,7 @@ class Adapters:
                 self.peft = get_peft_model(self.model, config, adapter_name=name)
             else:
                 self.peft.add_adapter(name, config)
-            self._layers = [module for module in self.model.modules() if isinstance(module, LoraLayer)]
+            self._layers = self._lora_layers()
             own = re.compile(rf"\.lora_\w+\.{re.escape(name)}(\.|$)")
             self._parameters[name] = {key: p for key, p in self.model.named_parameters() if own.search(key)}
             self._fast = self._can_switch_fast()
@@ -113,7 +128,32 @@ class Adapters:
             _restore(flags)
             for parameter in self._parameters[name].values():
                 parameter.requires_grad_(True)
-        self.reset(name, seed=seed)
+        try:
+            self.reset(name, seed=seed)
+        except BaseException:
+            self.remove(name)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Take an adapter out of the model; its name is free again. The active one can't be removed."""
+        self._known(name)
+        with self._lock:
+            active = self.active
+            if name == active:
+                raise AdapterError(f"the adapter {name!r} is in use; remove it after its `with base.use({name!r}):` block")
+            assert self.peft is not None
+            del self._parameters[name]
+            flags = self._flags()
+            if self._parameters:
+                with warnings.catch_warnings():  # PEFT tells which adapter it takes instead; none, as `_select` sees to
+                    warnings.simplefilter("ignore")
+                    self.peft.delete_adapter(name)
+            else:
+                self.peft.unload()
+                self.peft = None
+            self._layers = self._lora_layers()
+            self._select(active)
+            _restore(flags)
 
     def parameters(self, name: str) -> list[nn.Parameter]:
         """Return the parameters of one adapter: always the same objects, in the same order."""
@@ -191,8 +231,8 @@ class Adapters:
         """
         tensors, saved = read_folder(folder)
         config = self._peft_config(name)
-        for field in ("r", "lora_alpha", "use_rslora", "use_dora"):
-            if field in saved and saved[field] != getattr(config, field):
+        for field in ("r", "lora_alpha"):
+            if saved[field] != getattr(config, field):
                 raise AdapterMismatch(
                     f"the adapter in {folder} has {field}={saved[field]}, but {name!r} has {getattr(config, field)}"
                 )
@@ -259,6 +299,9 @@ class Adapters:
             tuner.set_adapter(name)
             tuner.enable_adapter_layers()
         _restore(flags)
+
+    def _lora_layers(self) -> list[LoraLayer]:
+        return [module for module in self.model.modules() if isinstance(module, LoraLayer)]
 
     def _flags(self) -> list[tuple[nn.Parameter, bool]]:
         return [(parameter, parameter.requires_grad) for group in self._parameters.values() for parameter in group.values()]
@@ -351,12 +394,16 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the configuration of a saved adapter.
 
     Raises:
-        AdapterMismatch: the folder does not hold one.
+        AdapterMismatch: the folder does not hold one, or one that is not plain LoRA.
     """
     weights, config = Path(folder) / WEIGHTS_FILE, Path(folder) / CONFIG_FILE
     if not weights.is_file() or not config.is_file():
         raise AdapterMismatch(f"{folder} holds no adapter: it lacks {config.name if weights.is_file() else weights.name}")
-    return load_file(weights), json.loads(config.read_text(encoding="utf-8"))
+    try:
+        tensors, saved = load_file(weights), dict(json.loads(config.read_text(encoding="utf-8")))
+    except (SafetensorError, ValueError, TypeError) as error:
+        raise AdapterMismatch(f"the adapter in {folder} can't be read: {error}") from error
+    return tensors, _checked_config(saved, folder)
 
 
 def read_spec(folder: str | Path) -> AdapterSpec:
@@ -368,6 +415,30 @@ def read_spec(folder: str | Path) -> AdapterSpec:
         alpha=config["lora_alpha"],
         target_modules=targets if isinstance(targets, str) else tuple(targets),
     )
+
+
+def _checked_config(saved: dict[str, Any], folder: str | Path) -> dict[str, Any]:
+    """Return a saved configuration with PEFT's defaults in its gaps, if the adapter is plain LoRA.
+
+    Anything else would be computed otherwise than it was trained, without a sign: other scales for some layers,
+    changed base weights, another kind of layer.
+    """
+    plain = LoraConfig().to_dict()
+    config = {**plain, **saved}
+    start = config.pop("init_lora_weights")
+    odd = {field: value for field, value in config.items() if field not in _FREE_FIELDS and value != plain.get(field)}
+    odd = {field: value for field, value in odd.items() if value or plain.get(field)}  # None, False and {} are alike
+    if start not in _STARTS:
+        odd["init_lora_weights"] = start
+    if odd:
+        field, value = next(iter(odd.items()))
+        raise AdapterMismatch(
+            f"the adapter in {folder} has {field}={value!r}, which plain LoRA does not; "
+            "merge it into its base with PEFT, or train one without that option"
+        )
+    if not config["target_modules"]:
+        raise AdapterMismatch(f"the adapter in {folder} does not say which layers it adapts (target_modules)")
+    return config
 
 
 def _decoder(model: PreTrainedModel) -> nn.Module:
