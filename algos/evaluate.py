@@ -17,6 +17,7 @@ from agents.agent import Agent, as_agent
 from agents.sampling import SamplingParams
 from agon_env.contest import Contest
 from agon_env.types import Action, Observation
+from algos.curriculum import problem_index, task_size
 from algos.rollouts import Rollout, Sample, Start, rollout
 
 HELD_OUT_SEEDS = 2**52
@@ -64,7 +65,7 @@ def evaluate(
     sample: Sample | None = None,
     on_contest: Callable[[int], None] | None = None,
 ) -> tuple[Evaluation, list[Contest]]:
-    """Play one contest on each of the first `problems` problems.
+    """Play one contest on each of `problems` problems: always the same ones, drawn from all parts of a data set.
 
     Args:
         make_contest: makes an empty contest over held-out problems.
@@ -81,15 +82,15 @@ def evaluate(
         The figures, and the contests that they come from.
     """
     agents = {player: as_agent(agent) for player, agent in players.items()}
-    size = getattr(getattr(make_contest(), "task", None), "size", None)
+    size = task_size(make_contest())
     problems = problems if size is None else min(problems, size)
     played: list[Rollout] = []
     for first in range(0, problems, batch):
-        indices = range(first, min(first + batch, problems))
-        starts = [_start(make_contest(), index, swap=both_orders and index % 2 == 1) for index in indices]
+        places = range(first, min(first + batch, problems))
+        starts = [_start(make_contest(), place, size=size, swap=both_orders and place % 2 == 1) for place in places]
         played.append(rollout(make_contest, agents, starts, params=params, seed=seed + first, sample=sample))
         if on_contest is not None:
-            on_contest(indices[-1] + 1)
+            on_contest(places[-1] + 1)
     return tally(played), [contest for part in played for contest in part.contests]
 
 
@@ -129,10 +130,12 @@ def wilson(share: float, n: int, z: float = 1.959964) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _start(contest: Contest, index: int, *, swap: bool) -> Start:
+def _start(contest: Contest, place: int, *, size: int | None, swap: bool) -> Start:
     players = contest.players[::-1] if swap else contest.players
     options: dict[str, Any] = {"roles": dict(zip(players, contest.roles, strict=True))}
-    return Start(seed=HELD_OUT_SEEDS + index, options=options | ({"index": index} if "index" in contest.option_names else {}))
+    if "index" in contest.option_names:
+        options["index"] = problem_index(place, size=size, seed=0)
+    return Start(seed=HELD_OUT_SEEDS + place, options=options)
 
 
 def _shares(contest: Contest) -> list[float | None]:

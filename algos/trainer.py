@@ -34,6 +34,7 @@ from algos.algorithm import Algorithm
 from algos.checkpoint import load_checkpoint, save_checkpoint
 from algos.config import TrainConfig, load_config
 from algos.console import RunConsole
+from algos.curriculum import STRIDE, problem_index, task_size
 from algos.errors import ConfigError
 from algos.evaluate import Evaluation, evaluate
 from algos.learner import LocalLearner
@@ -42,8 +43,6 @@ from algos.rollouts import Rollout, Start, rollout
 from algos.run_folder import RunFolder
 from algos.types import Batch, Row, Stats, Turn
 
-INDEX_STRIDE = 1_000_003
-"""Runs of different seeds begin this many problems apart."""
 MAY_CHANGE = ("steps", "eval_every", "checkpoint_every", "max_rows", "threads", "device", "output_dir", "name")
 """Settings that may differ when a run goes on: they change no step that was done."""
 PROBE_ROWS = 16
@@ -163,11 +162,11 @@ class Run:
             roles = {policy: role for role, policy in seats.items()}
         else:  # one policy in several seats: the players are but names of the seats
             roles = dict(zip(contest.players, contest.roles, strict=True))
-        first = config.seed * INDEX_STRIDE + self.step * config.problems
-        starts = [
-            Start(seed=index, options={"roles": roles} | ({"index": index} if "index" in contest.option_names else {}))
-            for index in range(first, first + config.problems)
-        ]
+        starts = []
+        for position in range(self.step * config.problems, (self.step + 1) * config.problems):
+            index = problem_index(position, size=task_size(contest), seed=config.seed)
+            options = {"roles": roles} | ({"index": index} if "index" in contest.option_names else {})
+            starts.append(Start(seed=config.seed * STRIDE + position, options=options))
         return rollout(
             lambda: copy.deepcopy(contest),
             {player: self.policies[seats[role]] for player, role in roles.items()},
