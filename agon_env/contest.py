@@ -175,9 +175,11 @@ class Contest:
         Returns:
             What the player to move sees, and an info dict.
         """
+        if not isinstance(options, Mapping | None):
+            raise Error(f"the reset options must be a mapping from names to values, not {options!r}")
         options = copy.deepcopy(dict(options or {}))
         known = self.option_names | {"roles"}
-        if unknown := sorted(set(options) - known):
+        if unknown := [key for key in options if key not in known]:
             raise Error(f"{self._name} does not know the reset option {unknown[0]!r}; it takes {', '.join(sorted(known))}")
         given_roles = options.pop("roles", None)
         role_of = self._check_roles(given_roles) if given_roles is not None else dict(self._default_roles)
@@ -191,7 +193,7 @@ class Contest:
         self._invalid_in_a_row = 0
         self._shown: dict[str, Observation] = {}
         self.setup(np.random.default_rng(self.seed), FrozenDict(options))
-        self._role = self.next_role()
+        self._role = self._next_role()
         if self._role is None:
             raise Error(f"{self._name} is over before the first move; next_role() must return who begins")
         self._ask(None)
@@ -284,7 +286,7 @@ class Contest:
         self._transcript.events.append(event)
         if complaint is None:
             self.turn, self._invalid_in_a_row = self.turn + 1, 0
-            self._role = self.next_role()
+            self._role = self._next_role()
         else:
             self._invalid_in_a_row += 1
         out_of_turns = self._role is not None and self.turn >= self.max_turns
@@ -353,6 +355,12 @@ class Contest:
     @property
     def _name(self) -> str:
         return self.spec.id if self.spec is not None else type(self).__name__
+
+    def _next_role(self) -> str | None:
+        role = self.next_role()
+        if role is not None and role not in self.roles:
+            raise Error(f"next_role() of {self._name} must return one of {', '.join(self.roles)}, or None, not {role!r}")
+        return role
 
     def _play(self, role: str, text: str, cut: bool) -> tuple[str | None, str | None]:
         """Return what was extracted and, for an invalid move, the complaint."""
@@ -440,10 +448,12 @@ class Contest:
         return twin
 
     def _check_roles(self, roles: Mapping[str, str]) -> dict[str, str]:
-        if set(roles) != set(self.players) or sorted(roles.values()) != sorted(self.roles):
-            raise Error(
-                f"roles must give each of {', '.join(self.players)} one of {', '.join(self.roles)}, not {dict(roles)}",
-            )
+        if (
+            not isinstance(roles, Mapping)
+            or set(roles) != set(self.players)
+            or any(role not in roles.values() for role in self.roles)
+        ):
+            raise Error(f"roles must give each of {', '.join(self.players)} one of {', '.join(self.roles)}, not {roles!r}")
         return {player: roles[player] for player in self.players}
 
 

@@ -187,6 +187,35 @@ def test_wrong_players_and_roles_are_refused(task, arguments):
         DraftChallenge(task, **arguments)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        [1],
+        "roles",
+        3,
+        {"roles": "alice"},
+        {"roles": ["alice", "bob"]},
+        {"roles": 0},
+        {"roles": {"alice": 1, "bob": "drafter"}},
+        {"roles": {"alice": ["drafter"], "bob": ["challenger"]}},
+        {1: 2, "idx": 3},
+    ],
+)
+def test_reset_options_of_a_wrong_form_are_refused(duel, options):
+    with pytest.raises(Error, match=r"reset option|roles must give"):
+        duel.reset(options=options)
+
+
+@pytest.mark.parametrize("role", ["third", 1, ["first"]])
+def test_a_game_must_name_one_of_its_roles_next(nim, role):
+    nim.reset(seed=0, options={"stones": 9})
+    nim.next_role = lambda: role
+    with pytest.raises(Error, match=r"next_role\(\) of Nim must return one of first, second"):
+        nim.step("1")
+    with pytest.raises(Error, match="next_role"):
+        nim.reset(seed=0)
+
+
 def test_players_have_names_of_the_users_choice(task):
     env = DraftChallenge(task, players=("model", "baseline"))
     env.reset(seed=0)
