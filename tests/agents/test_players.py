@@ -68,6 +68,17 @@ def test_the_oracle_refuses_what_its_contests_do_not_ask() -> None:
         Oracle(env=env)(asked("Something else."))
 
 
+def test_a_contest_that_was_not_reset_is_skipped() -> None:
+    with pytest.raises(Error, match=r"reset that env first"):
+        Oracle(env=Coin())(asked())
+    waiting = Coin()
+    obs, _ = waiting.reset(seed=0)
+    both = agon_env.vector.VectorContest([Coin(), waiting])
+    assert Oracle(env=both)(obs).text == waiting.right
+    assert Random(env=both, seed=0)(obs).text in ("heads", "tails")
+    assert Random(env=Coin(), seed=0)(obs).text not in ("heads", "tails")
+
+
 def test_random_draws_legal_texts_and_garbage_elsewhere() -> None:
     env = Coin()
     obs, _ = env.reset(seed=0)
