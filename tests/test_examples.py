@@ -15,7 +15,13 @@ QUICK += ["--group-size", "2", "--eval-problems", "4", "--max-tokens", "32"]
 
 
 def run(name: str, *args: str, cwd: Path, stdin: str = "") -> str:
-    result = subprocess.run(
+    result = start(name, *args, cwd=cwd, stdin=stdin)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def start(name: str, *args: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, str(EXAMPLES / name), *args],
         cwd=cwd,
         input=stdin,
@@ -26,8 +32,6 @@ def run(name: str, *args: str, cwd: Path, stdin: str = "") -> str:
         check=False,
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
     )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 def test_train_competitive(tmp_path: Path) -> None:
@@ -50,6 +54,28 @@ def test_play_with_a_person_against_the_embedded_model(tmp_path: Path) -> None:
     shown = run("play.py", "--players", "human", "embedded", cwd=tmp_path, stdin="I guess.\n\\boxed{3}\n.\n")
     assert "> I guess.\n> \\boxed{3}" in shown
     assert "--- outcome ---" in shown
+
+
+def test_play_alone(tmp_path: Path) -> None:
+    shown = run("play.py", "--env", "ArithmeticSolo-v0", cwd=tmp_path)
+    assert shown.count("says ---") == 1
+    assert "alice: score 1.0" in run("play.py", "--env", "ArithmeticSolo-v0", "--players", "oracle", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["--players", "oracle"], "ArithmeticDuel-v0 needs 2 players (alice, bob), not 1: --players oracle"),
+        (["--players", *["oracle"] * 3], "needs 2 players (alice, bob), not 3"),
+        (["--env", "Nope-v0"], "there is no contest Nope"),
+        (["--players", "orakle", "oracle"], "Did you mean 'oracle'?"),
+    ],
+)
+def test_play_says_what_is_wrong(tmp_path: Path, args: list[str], sentence: str) -> None:
+    result = start("play.py", *args, cwd=tmp_path)
+    assert result.returncode == 1
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_custom_agent(tmp_path: Path) -> None:
