@@ -16,15 +16,13 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, BinaryIO, get_args, get_origin, get_type_hints
 
 from agon_env.errors import Error, TranscriptError
 from agon_env.types import Action, FrozenDict, Outcome, freeze
 
 if TYPE_CHECKING:
     from agon_env.contest import Contest
-
-_R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
@@ -219,8 +217,8 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Transcript]:
         yield current
 
 
-def _record(cls: type[_R], fields: Mapping[str, Any]) -> _R:
-    """Return a record whose fields have the declared types.
+def _record(cls: Any, fields: Mapping[str, Any]) -> Any:
+    """Return a `Header`, `Event` or `Outcome` whose fields have the declared types.
 
     Raises:
         TypeError: one of them has not, is missing or is unknown.
@@ -234,7 +232,7 @@ def _record(cls: type[_R], fields: Mapping[str, Any]) -> _R:
 
 
 @cache
-def _hints(cls: type[Any]) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
