@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -41,6 +42,20 @@ CONFIG_FILE = "adapter_config.json"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _TOWERS = re.compile(r"(^|\.)(embed_)?(vision|visual|audio)")
 """Parts of multimodal models that never see text."""
+
+_FREE_FIELDS = {
+    # read into the spec, or their tensors show whether they fit
+    *("r", "lora_alpha", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern"),
+    # about training, or about the file
+    *("lora_dropout", "inference_mode", "task_type", "base_model_name_or_path", "revision", "peft_version", "auto_mapping"),
+    # about the start alone, or without effect while another field has its default
+    *("loftq_config", "eva_config", "corda_config", "lora_ga_config", "megatron_core", "qalora_group_size"),
+    # set by PEFT, by the kind of layer
+    "fan_in_fan_out",
+}
+"""Fields of a saved configuration that may have any value."""
+_STARTS = (True, False, "gaussian", "orthogonal", "eva")
+"""Values of `init_lora_weights` that leave the base's weights alone."""
 
 
 @dataclass(frozen=True)
@@ -100,20 +115,45 @@ class Adapters:
         with self._lock, torch.random.fork_rng(devices=self._cuda_devices()), warnings.catch_warnings():
             # PEFT asks the model in a way that transformers has renamed.
             warnings.filterwarnings("ignore", message=".is_gradient_checkpointing. is deprecated", category=FutureWarning)
-            active = self.active
+            active, flags = self.active, self._flags()
             if self.peft is None:
                 self.peft = get_peft_model(self.model, config, adapter_name=name)
             else:
                 self.peft.add_adapter(name, config)
-            self._layers = [module for module in self.model.modules() if isinstance(module, LoraLayer)]
-            mark = f".{name}."
-            self._parameters[name] = {key: p for key, p in self.model.named_parameters() if mark in key and "lora_" in key}
+            self._layers = self._lora_layers()
+            own = re.compile(rf"\.lora_\w+\.{re.escape(name)}(\.|$)")
+            self._parameters[name] = {key: p for key, p in self.model.named_parameters() if own.search(key)}
             self._fast = self._can_switch_fast()
             self._select(active)
-            for parameters in self._parameters.values():
-                for parameter in parameters.values():
-                    parameter.requires_grad_(True)
-        self.reset(name, seed=seed)
+            _restore(flags)
+            for parameter in self._parameters[name].values():
+                parameter.requires_grad_(True)
+        try:
+            self.reset(name, seed=seed)
+        except BaseException:
+            self.remove(name)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Take an adapter out of the model; its name is free again. The active one can't be removed."""
+        self._known(name)
+        with self._lock:
+            active = self.active
+            if name == active:
+                raise AdapterError(f"the adapter {name!r} is in use; remove it after its `with base.use({name!r}):` block")
+            assert self.peft is not None
+            del self._parameters[name]
+            flags = self._flags()
+            if self._parameters:
+                with warnings.catch_warnings():  # PEFT tells which adapter it takes instead; none, as `_select` sees to
+                    warnings.simplefilter("ignore")
+                    self.peft.delete_adapter(name)
+            else:
+                self.peft.unload()
+                self.peft = None
+            self._layers = self._lora_layers()
+            self._select(active)
+            _restore(flags)
 
     def parameters(self, name: str) -> list[nn.Parameter]:
         """Return the parameters of one adapter: always the same objects, in the same order."""
@@ -191,8 +231,8 @@ class Adapters:
         """
         tensors, saved = read_folder(folder)
         config = self._peft_config(name)
-        for field in ("r", "lora_alpha", "use_rslora", "use_dora"):
-            if field in saved and saved[field] != getattr(config, field):
+        for field in ("r", "lora_alpha"):
+            if saved[field] != getattr(config, field):
                 raise AdapterMismatch(
                     f"the adapter in {folder} has {field}={saved[field]}, but {name!r} has {getattr(config, field)}"
                 )
@@ -208,14 +248,14 @@ class Adapters:
                 raise AdapterMismatch(
                     f"{key} in {folder} has the shape {tuple(tensor.shape)}, not {tuple(expected[key].shape)}"
                 )
-        set_peft_model_state_dict(self.peft, tensors, adapter_name=name)
+        with torch.no_grad():
+            for key, tensor in tensors.items():
+                expected[key].copy_(tensor)
 
     def state(self, name: str) -> dict[str, Tensor]:
         """Return the tensors of one adapter under PEFT's names for files, which do not hold the adapter's name."""
-        self._known(name)
-        # The state is handed in, because PEFT would otherwise collect that of the whole model.
-        state = {f"base_model.model.{key}": parameter.data for key, parameter in self._parameters[name].items()}
-        return get_peft_model_state_dict(self.peft, state, adapter_name=name, save_embedding_layers=False)
+        own = re.compile(rf"(\.lora_\w+)\.{re.escape(name)}(?=\.|$)")
+        return {f"base_model.model.{own.sub(lambda match: match[1], key)}": p.data for key, p in self._known(name).items()}
 
     # --- what it costs ------------------------------------------------------------------------------
 
@@ -252,15 +292,19 @@ class Adapters:
                     layer._active_adapter = [name]
             return
         tuner: Any = self.peft.base_model if self.peft is not None else None
-        parameters = [parameter for group in self._parameters.values() for parameter in group.values()]
-        trainable = [parameter.requires_grad for parameter in parameters]
+        flags = self._flags()
         if name is None:
             tuner.disable_adapter_layers()
         else:
             tuner.set_adapter(name)
             tuner.enable_adapter_layers()
-        for parameter, requires_grad in zip(parameters, trainable, strict=True):
-            parameter.requires_grad_(requires_grad)
+        _restore(flags)
+
+    def _lora_layers(self) -> list[LoraLayer]:
+        return [module for module in self.model.modules() if isinstance(module, LoraLayer)]
+
+    def _flags(self) -> list[tuple[nn.Parameter, bool]]:
+        return [(parameter, parameter.requires_grad) for group in self._parameters.values() for parameter in group.values()]
 
     def _can_switch_fast(self) -> bool:
         """Return whether PEFT still keeps its state where the fast switch writes it."""
@@ -301,7 +345,8 @@ class Adapters:
         if name in (BASE, "default"):
             raise AdapterError(f"{name!r} can't name an adapter: PEFT and this library give it a meaning of its own")
         # PEFT keeps adapters in an nn.ModuleDict and finds their tensors by name within dotted paths.
-        if not _NAME.fullmatch(name) or name.startswith("lora_") or name == "weight" or hasattr(nn.ModuleDict, name):
+        in_paths = {part for path, _ in self.model.named_parameters() for part in path.split(".")}
+        if not _NAME.fullmatch(name) or name.startswith("lora_") or name in in_paths or hasattr(nn.ModuleDict, name):
             raise AdapterError(f"{name!r} can't name an adapter; take letters, digits, '-' and '_', for example \"alice\"")
 
     def _targets(self, target_modules: str | Sequence[str]) -> str | list[str]:
@@ -340,16 +385,25 @@ class Adapters:
         return sorted({p.device for p in self.model.parameters() if p.device.type == "cuda"}, key=str)
 
 
+def _restore(flags: list[tuple[nn.Parameter, bool]]) -> None:
+    for parameter, requires_grad in flags:
+        parameter.requires_grad_(requires_grad)
+
+
 def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the configuration of a saved adapter.
 
     Raises:
-        AdapterMismatch: the folder does not hold one.
+        AdapterMismatch: the folder does not hold one, or one that is not plain LoRA.
     """
     weights, config = Path(folder) / WEIGHTS_FILE, Path(folder) / CONFIG_FILE
     if not weights.is_file() or not config.is_file():
         raise AdapterMismatch(f"{folder} holds no adapter: it lacks {config.name if weights.is_file() else weights.name}")
-    return load_file(weights), json.loads(config.read_text(encoding="utf-8"))
+    try:
+        tensors, saved = load_file(weights), dict(json.loads(config.read_text(encoding="utf-8")))
+    except (SafetensorError, ValueError, TypeError) as error:
+        raise AdapterMismatch(f"the adapter in {folder} can't be read: {error}") from error
+    return tensors, _checked_config(saved, folder)
 
 
 def read_spec(folder: str | Path) -> AdapterSpec:
@@ -361,6 +415,30 @@ def read_spec(folder: str | Path) -> AdapterSpec:
         alpha=config["lora_alpha"],
         target_modules=targets if isinstance(targets, str) else tuple(targets),
     )
+
+
+def _checked_config(saved: dict[str, Any], folder: str | Path) -> dict[str, Any]:
+    """Return a saved configuration with PEFT's defaults in its gaps, if the adapter is plain LoRA.
+
+    Anything else would be computed otherwise than it was trained, without a sign: other scales for some layers,
+    changed base weights, another kind of layer.
+    """
+    plain = LoraConfig().to_dict()
+    config = {**plain, **saved}
+    start = config.pop("init_lora_weights")
+    odd = {field: value for field, value in config.items() if field not in _FREE_FIELDS and value != plain.get(field)}
+    odd = {field: value for field, value in odd.items() if value or plain.get(field)}  # None, False and {} are alike
+    if start not in _STARTS:
+        odd["init_lora_weights"] = start
+    if odd:
+        field, value = next(iter(odd.items()))
+        raise AdapterMismatch(
+            f"the adapter in {folder} has {field}={value!r}, which plain LoRA does not; "
+            "merge it into its base with PEFT, or train one without that option"
+        )
+    if not config["target_modules"]:
+        raise AdapterMismatch(f"the adapter in {folder} does not say which layers it adapts (target_modules)")
+    return config
 
 
 def _decoder(model: PreTrainedModel) -> nn.Module:

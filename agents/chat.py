@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from jinja2 import TemplateError
 
 from agents.errors import ChatTemplateMissing
+from agon_env.quoting import cut_middle, open_thought
 from agon_env.types import Message
 
 PLAIN_TEMPLATE = (
@@ -23,7 +25,6 @@ PLAIN_TEMPLATE = (
 """A template for models that have none: `role: content`, separated by blank lines."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_CUT_MARK = "\n[…]\n"
 
 
 class ChatFormat:
@@ -56,6 +57,13 @@ class ChatFormat:
         # to the tokenizer. In its own messages they stay whole, so that the template can take out past thoughts.
         self._marks = _any_of(special | marks)
 
+    @cached_property
+    def opened_thought(self) -> str:
+        r"""What of an answer's hidden reasoning the template writes itself, for example "<think>\n"; else ""."""
+        probe = "What was said last."
+        text, _ = self._render([{"role": "user", "content": probe}])
+        return open_thought(text.rpartition(probe)[2])
+
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """Return the token ids of the conversation with the opening of the answer."""
         return self._tokenize(*self._render(messages))
@@ -67,16 +75,15 @@ class ChatFormat:
             ValueError: the conversation is too long even without that message's text.
         """
         ids = self.encode(messages)
-        shortened = [dict(message) for message in messages]
+        kept = [len(message["content"]) for message in messages]
         while len(ids) > limit:
-            longest = max(shortened, key=lambda message: len(message["content"]))
-            text = longest["content"].replace(_CUT_MARK, "")
-            if not text:
+            if not any(kept):
                 raise ValueError(f"the chat template alone takes {len(ids)} tokens, more than {limit}")
+            longest = kept.index(max(kept))
             # A character is at most a few tokens; taking out as many characters as there are tokens too many ends soon.
-            keep = max(0, len(text) - max(len(ids) - limit, len(text) // 16, len(_CUT_MARK)))
-            longest["content"] = text[: (keep + 1) // 2] + _CUT_MARK + text[len(text) - keep // 2 :] if keep else ""
-            ids = self.encode(shortened)
+            kept[longest] = max(0, kept[longest] - max(len(ids) - limit, kept[longest] // 16, 5))
+            contents = [cut_middle(message["content"], keep) for message, keep in zip(messages, kept, strict=True)]
+            ids = self.encode([{**message, "content": text} for message, text in zip(messages, contents, strict=True)])
         return ids
 
     def decode(self, token_ids: Sequence[int]) -> str:

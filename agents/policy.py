@@ -112,10 +112,14 @@ class LLMPolicy(Agent):
         return self.engine.sample(self, prompts, params or self.params, seeds=seeds)
 
     def decode(self, completion: Completion) -> Action:
-        """Return a completion as an action: its text, verbatim, without the end-of-sequence token."""
+        """Return a completion as an action: its text, verbatim, without the end-of-sequence token.
+
+        Where the chat template has opened hidden reasoning (`<think>`) for the model, the text begins with that
+        mark: without it, nobody could tell reasoning that was cut off from an answer.
+        """
         ended = completion.finish_reason == "stop"
         token_ids = completion.token_ids[:-1] if ended else completion.token_ids
-        return Action(self.chat.decode(token_ids), truncated=not ended)
+        return Action(self.chat.opened_thought + self.chat.decode(token_ids), truncated=not ended)
 
     def parameters(self) -> list[nn.Parameter]:
         """Return what may be trained: the adapter's parameters, always the same objects; empty for the bare base."""

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from agents.policy import LLMPolicy
 
+MIN_TEMPERATURE = 1e-3
+"""Least temperature to sample with: logits that are divided by much less overflow, and their log-probabilities are NaN."""
+
 
 @dataclass(frozen=True)
 class SamplingParams:
@@ -27,8 +30,10 @@ class SamplingParams:
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}")
-        if not self.temperature >= 0:
-            raise ValueError(f"temperature must be a number ≥ 0, not {self.temperature}")
+        if not (self.temperature == 0 or MIN_TEMPERATURE <= self.temperature < float("inf")):
+            raise ValueError(
+                f"temperature must be 0 (the most likely token) or a number from {MIN_TEMPERATURE} up, not {self.temperature}"
+            )
 
 
 @dataclass(frozen=True)

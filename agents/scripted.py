@@ -9,7 +9,7 @@ import numpy as np
 
 from agents.agent import Agent
 from agon_env.contest import Contest
-from agon_env.errors import Error
+from agon_env.errors import Error, ResetNeeded
 from agon_env.types import Action, Observation
 from agon_env.vector import VectorContest
 
@@ -80,7 +80,7 @@ class Oracle(Agent):
         if contest is None:
             raise Error(
                 f"no contest of this oracle waits for {observation.player} with that observation; "
-                'make the oracle with the env that it plays in: agents.make("oracle", env=env)',
+                'make the oracle with the env that it plays in, agents.make("oracle", env=env), and reset that env first',
             )
         return contest.solution(observation.role)
 
@@ -89,7 +89,7 @@ def _contests(env: Contest | VectorContest | None, observations: Sequence[Observ
     """Return for each observation the contest that waits with it; equal ones get one contest each, in order."""
     waiting: defaultdict[tuple[str, str, str], deque[Contest]] = defaultdict(deque)
     for contest in _all(env):
-        if not contest.done:
+        if _waits(contest):
             waiting[_key(contest.observe())].append(contest)
     found: list[Contest | None] = []
     for observation in observations:
@@ -97,6 +97,13 @@ def _contests(env: Contest | VectorContest | None, observations: Sequence[Observ
         found.append(queue[0] if queue else None)
         queue.rotate(-1)
     return found
+
+
+def _waits(contest: Contest) -> bool:
+    try:
+        return not contest.done
+    except ResetNeeded:
+        return False
 
 
 def _key(observation: Observation) -> tuple[str, str, str]:

@@ -110,12 +110,7 @@ class SharedBase:
         """
         name = name or BASE
         seed = zlib.crc32(name.encode()) if seed is None else seed
-        if name != BASE:
-            spec = AdapterSpec(rank, alpha, target_modules) if adapter is None else read_spec(adapter)
-            self.adapters.add(name, spec, seed=seed)
-            if adapter is not None:
-                self.adapters.load(name, adapter)
-        return LLMPolicy(
+        policy = LLMPolicy(
             self,
             name,
             params=params or SamplingParams(),
@@ -124,6 +119,16 @@ class SharedBase:
             on_long_prompt=on_long_prompt,
             seed=seed,
         )
+        if name != BASE:
+            spec = AdapterSpec(rank, alpha, target_modules) if adapter is None else read_spec(adapter)
+            self.adapters.add(name, spec, seed=seed)
+        if name != BASE and adapter is not None:
+            try:
+                self.adapters.load(name, adapter)
+            except BaseException:
+                self.adapters.remove(name)
+                raise
+        return policy
 
     # --- adapters -----------------------------------------------------------------------------------
 

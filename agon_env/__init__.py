@@ -18,7 +18,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from agon_env.contest import Contest
-from agon_env.registration import ContestSpec, broken_plugins, list_envs, make, make_vec, register, registry, spec
+from agon_env.registration import (
+    ContestSpec,
+    broken_plugins,
+    list_envs,
+    make,
+    make_vec,
+    register,
+    register_lazily,
+    registry,
+    spec,
+)
 from agon_env.transcript import Transcript
 from agon_env.types import Action, Observation, Outcome
 
@@ -40,6 +50,7 @@ __all__ = [
     "make",
     "make_vec",
     "register",
+    "register_lazily",
     "registry",
     "spec",
     "to_gymnasium",
@@ -59,6 +70,15 @@ register("DeepMathSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task
 register("DeepMathDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "deepmath"})
 register("CodeSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "code"})
 register("CodeDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "code"})
+register("GSM8KSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "gsm8k"})
+register("GSM8KDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "gsm8k"})
+register("MATHSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "math"})
+register("MATHDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "math"})
+register("AIMESolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "aime"})
+register("AIMEDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "aime"})
+register("ReasoningGymSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "reasoning_gym"})
+register("ReasoningGymDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "reasoning_gym"})
+register_lazily("ReasoningGym", "agon_env.tasks.reasoning_gym:register_all")
 
 
 def __getattr__(name: str) -> Any:

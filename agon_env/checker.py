@@ -222,14 +222,18 @@ def check_observe_is_pure(make: Make) -> None:
 
 def check_reset_forgets(make: Make) -> None:
     """Nothing of a contest is left in the next."""
-    env = make()
-    first = play(env, mixed_player, seed=0)
-    play(env, garbage_player, seed=1)
-    env.reset(seed=2)
-    env.step(able_player(env))
-    _require(
-        play(env, mixed_player, seed=0) == first, "a contest differs after others were played; set everything anew in setup()"
-    )
+
+    def whole(env: Contest) -> list[Any]:
+        return [env.reset(seed=0), *map(env.observe, env.players), *go_on(env, mixed_player)]
+
+    wanted = whole(make())
+    for player, seed in itertools.product(PLAYERS, SEEDS):
+        ended, abandoned = make(), make()
+        play(ended, player, seed=seed)
+        abandoned.reset(seed=seed)
+        abandoned.step(player(abandoned))
+        for env in (ended, abandoned):
+            _require(whole(env) == wanted, "a contest differs after another was played; set everything anew in setup()")
 
 
 def check_seeds(make: Make) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -19,6 +20,21 @@ from agon_env.transcript import Event, Header, Transcript
 from agon_env.types import Action, FrozenDict, Message, Observation, Outcome, Reward, freeze
 
 DEFAULT_PLAYERS = ("alice", "bob", "carol", "dave", "erin", "frank")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What one action did to a contest; see `Contest.advance`."""
+
+    player: str
+    chars: int
+    cut: bool
+    complaint: str | None
+    """Why the move was invalid."""
+    reason: str | None
+    """Why the contest is over; None if it goes on."""
+    offender: str | None
+    """The role that forfeits."""
 
 
 class Contest:
@@ -60,7 +76,7 @@ class Contest:
     """Keys that `setup` understands in `reset(options=…)`, beside "roles"."""
     shared: ClassVar[frozenset[str]] = frozenset({"spec", "reward_rule"})
     """Attributes that never change; copies of a contest hold the same object instead of copying it."""
-    held_out: ClassVar[Mapping[str, Any]] = FrozenDict()
+    held_out: Mapping[str, Any] = FrozenDict()
     """What `make` must be told so that the contest draws held-out problems, if the game has such."""
     score_range: tuple[float, float] = (0.0, 1.0)
     """Least and greatest score of a role."""
@@ -121,6 +137,11 @@ class Contest:
         """Return the score of every role at the end; None for one that could not be computed."""
         raise NotImplementedError
 
+    @classmethod
+    def score_all(cls, envs: Sequence[Self]) -> list[Mapping[str, Reward]]:
+        """Return what `score` says of each contest; override it where many are judged faster together."""
+        return [env.score() for env in envs]
+
     def next_role(self) -> str | None:
         """Return who speaks next, None when the contest is over. Default: everyone in turn, `rounds` times."""
         return self.roles[self.turn % len(self.roles)] if self.turn < self.rounds * len(self.roles) else None
@@ -154,9 +175,11 @@ class Contest:
         Returns:
             What the player to move sees, and an info dict.
         """
+        if not isinstance(options, Mapping | None):
+            raise Error(f"the reset options must be a mapping from names to values, not {options!r}")
         options = copy.deepcopy(dict(options or {}))
         known = self.option_names | {"roles"}
-        if unknown := sorted(set(options) - known):
+        if unknown := [key for key in options if key not in known]:
             raise Error(f"{self._name} does not know the reset option {unknown[0]!r}; it takes {', '.join(sorted(known))}")
         given_roles = options.pop("roles", None)
         role_of = self._check_roles(given_roles) if given_roles is not None else dict(self._default_roles)
@@ -170,7 +193,7 @@ class Contest:
         self._invalid_in_a_row = 0
         self._shown: dict[str, Observation] = {}
         self.setup(np.random.default_rng(self.seed), FrozenDict(options))
-        self._role = self.next_role()
+        self._role = self._next_role()
         if self._role is None:
             raise Error(f"{self._name} is over before the first move; next_role() must return who begins")
         self._ask(None)
@@ -242,6 +265,17 @@ class Contest:
         Raises:
             ResetNeeded, EpisodeOver, TypeError: see `check_action`; nothing changes.
         """
+        move = self.advance(action)
+        return self.conclude(move, self.score() if move.reason is not None and move.offender is None else None)
+
+    def advance(self, action: str | Action) -> Move:
+        """Play one action as `step` does, but leave a contest that ends by it without its outcome.
+
+        `conclude` must follow. Apart from each other they let many contests be scored together, see `VectorContest`.
+
+        Raises:
+            ResetNeeded, EpisodeOver, TypeError: see `check_action`; nothing changes.
+        """
         action = self.check_action(action)
         role = str(self._role)
         player, chars = self.player_of[role], len(action.text)
@@ -252,19 +286,36 @@ class Contest:
         self._transcript.events.append(event)
         if complaint is None:
             self.turn, self._invalid_in_a_row = self.turn + 1, 0
-            self._role = self.next_role()
+            self._role = self._next_role()
         else:
             self._invalid_in_a_row += 1
         out_of_turns = self._role is not None and self.turn >= self.max_turns
+        reason = offender = None
         if self._invalid_in_a_row > self.retries:
-            self._end(f"forfeit: {complaint}", offender=role)
+            reason, offender = f"forfeit: {complaint}", role
         elif self._role is None or out_of_turns:
-            self._end("max_turns" if out_of_turns else "completed")
-        else:
+            reason = "max_turns" if out_of_turns else "completed"
+        if reason is None:
             self._ask(complaint)
-        info = self._info(player, chars=chars, truncated=cut, invalid=complaint)
+        else:
+            self._role = None
+        return Move(player, chars, cut, complaint, reason, offender)
+
+    def conclude(
+        self, move: Move, scores: Mapping[str, Reward] | None
+    ) -> tuple[Observation | None, dict[str, Reward], bool, bool, dict[str, Any]]:
+        """Return what `step` returns for a move that was made by `advance`.
+
+        Args:
+            move: what `advance` returned.
+            scores: what `score` or `score_all` says, if the move ended the contest (`move.reason`) and nobody forfeited.
+        """
+        if move.reason is not None:
+            self._end(move.reason, offender=move.offender, given=scores)
+        info = self._info(move.player, chars=move.chars, truncated=move.cut, invalid=move.complaint)
         if self.outcome is None:
             return self.observe(), dict.fromkeys(self.players, 0.0), False, False, info
+        out_of_turns = move.reason == "max_turns"
         return None, dict(self.outcome.rewards), not out_of_turns, out_of_turns, info
 
     def fork(self) -> Self:
@@ -305,6 +356,12 @@ class Contest:
     def _name(self) -> str:
         return self.spec.id if self.spec is not None else type(self).__name__
 
+    def _next_role(self) -> str | None:
+        role = self.next_role()
+        if role is not None and role not in self.roles:
+            raise Error(f"next_role() of {self._name} must return one of {', '.join(self.roles)}, or None, not {role!r}")
+        return role
+
     def _play(self, role: str, text: str, cut: bool) -> tuple[str | None, str | None]:
         """Return what was extracted and, for an invalid move, the complaint."""
         if cut and self.on_truncated == "forfeit":
@@ -329,8 +386,7 @@ class Contest:
         player = self.player_of[self._role]
         self._shown[player] = Observation(player, self._role, tuple(messages))
 
-    def _scores(self) -> dict[str, Reward]:
-        scores = self.score()
+    def _checked_scores(self, scores: Mapping[str, Reward]) -> dict[str, Reward]:
         if set(scores) != set(self.roles):
             raise Error(f"score() of {self._name} must give {', '.join(self.roles)} a score each, not {dict(scores)}")
         return {role: self._checked(scores[role]) for role in self.roles}
@@ -347,9 +403,8 @@ class Contest:
             high = -low / (len(self.roles) - 1)
         return {role: {"forfeit": low if role == offender else high} for role in self.roles}
 
-    def _end(self, reason: str, *, offender: str | None = None) -> None:
-        self._role = None
-        scores: dict[str, Reward] = dict.fromkeys(self.roles) if offender is not None else self._scores()
+    def _end(self, reason: str, *, offender: str | None, given: Mapping[str, Reward] | None) -> None:
+        scores: dict[str, Reward] = dict.fromkeys(self.roles) if given is None else self._checked_scores(given)
         components = self._forfeit(offender) if offender is not None else self.reward_rule(scores)
         rewards = {player: total(components[role]) for player, role in self.role_of.items()}
         if not all(reward is None or np.isfinite(reward) for reward in rewards.values()):
@@ -393,10 +448,12 @@ class Contest:
         return twin
 
     def _check_roles(self, roles: Mapping[str, str]) -> dict[str, str]:
-        if set(roles) != set(self.players) or sorted(roles.values()) != sorted(self.roles):
-            raise Error(
-                f"roles must give each of {', '.join(self.players)} one of {', '.join(self.roles)}, not {dict(roles)}",
-            )
+        if (
+            not isinstance(roles, Mapping)
+            or set(roles) != set(self.players)
+            or any(role not in roles.values() for role in self.roles)
+        ):
+            raise Error(f"roles must give each of {', '.join(self.players)} one of {', '.join(self.roles)}, not {roles!r}")
         return {player: roles[player] for player in self.players}
 
 

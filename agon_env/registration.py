@@ -8,6 +8,7 @@ caller's over them and builds the contest. Other distributions add contests thro
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import inspect
@@ -20,7 +21,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium
 
-from agon_env.errors import DeprecatedEnv, Error, NameNotFound, NamespaceNotFound, RegistrationError, VersionNotFound
+from agon_env.errors import (
+    DependencyNotInstalled,
+    DeprecatedEnv,
+    Error,
+    NameNotFound,
+    NamespaceNotFound,
+    RegistrationError,
+    UnregisteredEnv,
+    VersionNotFound,
+)
 from agon_env.plugins import Plugins
 from agon_env.types import FrozenDict
 
@@ -29,6 +39,7 @@ if TYPE_CHECKING:
     from agon_env.vector import VectorContest
 
 _ID = re.compile(r"(?:(?P<namespace>[\w-]+)/)?(?P<name>[\w.-]+?)(?:-v(?P<version>\d+))?", re.ASCII)
+_VERSION = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
 _ALIKE = 0.75
 """How similar (0 to 1) a name must be to be suggested; Gymnasium's 0.6 offers Hopper for Nope."""
 
@@ -115,9 +126,21 @@ def register(
         force: replace what is registered under that id.
 
     Raises:
-        RegistrationError: the id is taken, or is unversioned while versions of it exist (or the other way round).
+        RegistrationError: the id is taken, or is unversioned while versions of it exist (or the other way round),
+            or has the same id in Gymnasium as another.
     """
     return _add(ContestSpec(id, entry_point, kwargs or {}), force=force)
+
+
+def register_lazily(namespace: str, provider: str) -> None:
+    """Have a function register the contests of a namespace when one of them is first missed, or all are listed.
+
+    Args:
+        namespace: what stands before the "/" in their ids.
+        provider: where the function is, "module:function". It may raise `DependencyNotInstalled`, which whoever asks for
+            one of the contests is told; others are not bothered.
+    """
+    _providers[namespace] = provider
 
 
 def spec(id: str) -> ContestSpec:
@@ -130,6 +153,7 @@ def spec(id: str) -> ContestSpec:
     Raises:
         NamespaceNotFound, NameNotFound, VersionNotFound, DeprecatedEnv: there is no such contest; the message
             says which is near, or what to import or install.
+        UnregisteredEnv: there is no such module.
     """
     return _find(id, stacklevel=3)
 
@@ -157,6 +181,9 @@ def make_vec(id: str | ContestSpec, /, n: int, **kwargs: Any) -> VectorContest:
 def list_envs() -> list[str]:
     """Return the ids of all contests, those of plug-ins too. What failed to load is in `broken_plugins()`."""
     _plugins.load()
+    for namespace in list(_providers):
+        with contextlib.suppress(DependencyNotInstalled):
+            _provide(namespace)
     return sorted(registry)
 
 
@@ -176,6 +203,9 @@ def parse_id(id: str) -> tuple[str | None, str, int | None]:
     if match is None:
         raise Error(f"malformed id {id!r}: an id reads [namespace/]Name-vN, for example DeepMathDuel-v0")
     version = match["version"]
+    if version is not None and not _VERSION.fullmatch(version):
+        shown = version if len(version) < 20 else f"{version[:20]}…"
+        raise Error(f"malformed id: the version {shown} must be a number below 10**9 without leading zeros")
     return match["namespace"], match["name"], None if version is None else int(version)
 
 
@@ -209,10 +239,11 @@ def _resolve(id: str | ContestSpec) -> ContestSpec:
 def _find(id: str, *, stacklevel: int) -> ContestSpec:
     if isinstance(id, str) and ":" in id:
         module, _, id = id.partition(":")
-        importlib.import_module(module)
+        _import_module(module)
     namespace, name, version = parse_id(id)
     if id not in registry:
         _plugins.load()
+        _provide(namespace)
     versions = _versions(namespace, name)
     latest = max((v for v in versions if v is not None), default=None)
     if version is None and latest is not None:
@@ -225,6 +256,30 @@ def _find(id: str, *, stacklevel: int) -> ContestSpec:
         message = f"{id} is out of date; consider {versions[latest].id}"
         warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
     return versions[version]
+
+
+_providers: dict[str, str] = {}
+"""Namespace → the function that registers its contests, once."""
+
+
+def _provide(namespace: str | None) -> None:
+    if namespace in _providers and not any(known.namespace == namespace for known in registry.values()):
+        module, _, function = _providers[namespace].partition(":")
+        getattr(importlib.import_module(module), function)()
+
+
+def _import_module(name: str) -> None:
+    try:
+        if not all(name.split(".")):
+            raise ModuleNotFoundError(f"{name!r} can't name a module", name=name)
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the module is there, but lacks something itself
+        raise UnregisteredEnv(
+            f"there is no module {name!r} ({error}); an id reads [module:][namespace/]Name-vN, and the module must be "
+            "installed or stand in a folder of PYTHONPATH"
+        ) from error
 
 
 def _versions(namespace: str | None, name: str) -> dict[int | None, ContestSpec]:
@@ -271,15 +326,22 @@ def _add(new: ContestSpec, *, force: bool) -> ContestSpec:
     for version, other in _versions(new.namespace, new.name).items():
         if (version is None) != (new.version is None):
             raise RegistrationError(f"can't register {new.id} beside {other.id}: either all or none of a name have versions")
+    mirrored = _mirrored(new.id)
+    for id in registry:
+        if id != new.id and _mirrored(id) == mirrored:
+            raise RegistrationError(f"can't register {new.id} beside {id}: both would be {mirrored} in Gymnasium; rename one")
     registry[new.id] = new
     _mirror_in_gymnasium(new.id)
     return new
 
 
+def _mirrored(id: str) -> str:
+    return "agon_env/" + id.replace("/", ".")  # Gymnasium has one level of namespaces
+
+
 def _mirror_in_gymnasium(id: str) -> None:
-    mirrored = "agon_env/" + id.replace("/", ".")  # Gymnasium has one level of namespaces
-    gymnasium.registry.pop(mirrored, None)
-    gymnasium.register(mirrored, entry_point="agon_env.adapters.gymnasium:make_gymnasium", kwargs={"contest": id})
+    gymnasium.registry.pop(_mirrored(id), None)
+    gymnasium.register(_mirrored(id), entry_point="agon_env.adapters.gymnasium:make_gymnasium", kwargs={"contest": id})
 
 
 def _accept_plugin(name: str, loaded: Any) -> None:

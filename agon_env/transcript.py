@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from types import UnionType
+from typing import TYPE_CHECKING, Any, BinaryIO, get_args, get_origin, get_type_hints
 
-from agon_env.errors import TranscriptError
+from agon_env.errors import Error, TranscriptError
 from agon_env.types import Action, FrozenDict, Outcome, freeze
 
 if TYPE_CHECKING:
@@ -174,8 +175,15 @@ def _play_again(transcript: Transcript) -> Contest:
     header = transcript.header
     if header.env is None:
         raise TranscriptError("this contest was not made by agon_env.make(), so its transcript can't be played again")
-    env = make(header.env, **jsonable_kwargs(header.env, header.kwargs))
-    env.reset(seed=header.seed, options={**json.loads(_dump(header.options)), "roles": header.roles})
+    if ":" in header.env:  # a file from elsewhere must not choose what is imported
+        raise TranscriptError(
+            f"{header.env!r} names a module, which is not imported for a file; import it, and put the plain id in the header"
+        )
+    try:
+        env = make(header.env, **jsonable_kwargs(header.env, header.kwargs))
+        env.reset(seed=header.seed, options={**json.loads(_dump(header.options)), "roles": header.roles})
+    except (Error, TypeError, ValueError, LookupError) as error:
+        raise TranscriptError(f"{header.env} (seed {header.seed}) can't be made again: {error}") from error
     for number, event in enumerate(transcript.events):
         if env.done or env.current_player != event.player:
             raise TranscriptError(f"event {number}: {event.player} moves in the transcript, but not in the replay")
@@ -192,19 +200,55 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Transcript]:
             if kind == "header":
                 if current is not None:
                     yield current
-                current = Transcript(Header(**freeze(record)))
+                current = Transcript(_record(Header, record))
             elif current is None:
                 raise ValueError(f"a {kind} comes before any header")
+            elif current.outcome is not None:
+                raise ValueError(f"a {kind} comes after the outcome")
             elif kind == "event":
-                current.events.append(Event(**freeze(record)))
+                current.events.append(_record(Event, record))
             elif kind == "outcome":
-                current.outcome = Outcome(**freeze(record))
+                current.outcome = _record(Outcome, record)
             else:
                 raise ValueError(f"unknown type {kind!r}")
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise TranscriptError(f"{path}, line {number}: not a transcript line ({error})") from error
     if current is not None:
         yield current
+
+
+def _record(cls: Any, fields: Mapping[str, Any]) -> Any:
+    """Return a `Header`, `Event` or `Outcome` whose fields have the declared types.
+
+    Raises:
+        TypeError: one of them has not, is missing or is unknown.
+    """
+    frozen = freeze(fields)
+    record = cls(**frozen)
+    for name, hint in _hints(cls).items():
+        if not _fits(value := getattr(record, name), hint):
+            raise TypeError(f"{name} must not be {value!r}")
+    return record
+
+
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Return whether a JSON value, frozen, has a type that a record declares."""
+    if isinstance(hint, UnionType):
+        return any(_fits(value, choice) for choice in get_args(hint))
+    if get_origin(hint) is Mapping:
+        return isinstance(value, Mapping) and all(_fits(item, get_args(hint)[1]) for item in value.values())
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if hint in (Any, object):
+        return True
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, int | float if hint is float else hint)
 
 
 _START = b'{"type": "'
@@ -223,6 +267,8 @@ def _is_json(line: str) -> bool:
         json.loads(line)
     except ValueError:
         return False
+    except RecursionError:  # nested too deeply to be from a transcript, torn or not
+        return True
     return True
 
 

@@ -88,7 +88,19 @@ class VectorContest:
             except (Error, TypeError) as error:
                 error.add_note(f"This is about contest {index} of {len(self)}; none of them has moved.")
                 raise
-        return {index: self.envs[index].step(action) for index, action in checked.items()}
+        return self._step_all(checked)
+
+    def _step_all(self, actions: Mapping[int, Action]) -> dict[int, StepResult]:
+        """Step, and score the contests of a class that end by it in one call, so that answers are verified side by side."""
+        moves = {index: self.envs[index].advance(action) for index, action in actions.items()}
+        ended: dict[type[Contest], list[int]] = {}
+        for index, move in moves.items():
+            if move.reason is not None and move.offender is None:
+                ended.setdefault(type(self.envs[index]), []).append(index)
+        scores: dict[int, Mapping[str, Reward]] = {}
+        for cls, indices in ended.items():
+            scores |= zip(indices, cls.score_all([self.envs[index] for index in indices]), strict=True)
+        return {index: self.envs[index].conclude(move, scores.get(index)) for index, move in moves.items()}
 
     @property
     def done(self) -> bool:

@@ -35,6 +35,13 @@ class Algorithm:
         """Return role → policy for a training step, counted from 0."""
         raise NotImplementedError
 
+    def state(self) -> dict[str, Any]:
+        """Return what the algorithm keeps from step to step, as plain JSON values; it goes into checkpoints."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned."""
+
     def learns(self, turn: Turn, roles: Sequence[str]) -> bool:
         """Return whether this turn trains the policy that made it."""
         return self.update == "all" or turn.role == roles[-1]

@@ -1,7 +1,8 @@
 """Checkpoints: what a run needs to go on, complete or absent.
 
 Everything random in a run follows from its seed and its step, so a checkpoint holds no random state: the
-step, the adapters, the optimisers and the evaluation of the untrained policies are all there is.
+step, the adapters, the optimisers, what the algorithm keeps and the evaluation of the untrained policies are all
+there is.
 
     checkpoint/step-20/state.json
                        alice/adapter_model.safetensors …  alice/optimizer.safetensors
@@ -17,29 +18,27 @@ from typing import TYPE_CHECKING
 
 from safetensors.torch import load_file, save_file
 
+from algos.errors import CheckpointError
 from algos.run_folder import write_json
 
 if TYPE_CHECKING:
     from algos.trainer import Run
 
 
-class CheckpointError(Exception):
-    """A run can't go on from what is in its folder."""
-
-
 def save_checkpoint(run: Run, folder: Path) -> None:
     """Save `run` below `folder`; older checkpoints go when the new one is complete."""
     parent = folder / "checkpoint"
+    if (parent / f"step-{run.step}").exists():  # of a run that was resumed and has done nothing since
+        return
     final, aside = parent / f"step-{run.step}", parent / f"step-{run.step}.partial"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     for name, policy in run.policies.items():
         run.learner.save(policy, aside / name)
         save_file(run.learner.state_dict(policy), aside / name / "optimizer.safetensors")
-    write_json(aside / "state.json", {"step": run.step, "before": run.before})
+    state = {"step": run.step, "before": run.before, "algorithm": run.algorithm.state()}
+    write_json(aside / "state.json", state)
     _sync(aside)
-    if final.exists():
-        shutil.rmtree(final)
     os.replace(aside, final)
     _sync(parent)
     for other in parent.iterdir():
@@ -53,10 +52,9 @@ def load_checkpoint(run: Run, folder: Path) -> None:
     Raises:
         CheckpointError: the checkpoint is not that of such a run.
     """
-    complete = [path for path in (folder / "checkpoint").glob("step-*") if path.suffix != ".partial"]
-    if not complete:
+    newest = newest_checkpoint(folder)
+    if newest is None:
         return
-    newest = max(complete, key=lambda path: int(path.name.removeprefix("step-")))
     state = json.loads((newest / "state.json").read_text(encoding="utf-8"))
     missing = [name for name in run.policies if not (newest / name).is_dir()]
     if missing:
@@ -64,7 +62,14 @@ def load_checkpoint(run: Run, folder: Path) -> None:
     for name, policy in run.policies.items():
         run.base.load_adapter(name, newest / name)
         run.learner.load_state_dict(policy, load_file(newest / name / "optimizer.safetensors"))
+    run.algorithm.restore(state["algorithm"])
     run.step, run.before = state["step"], state["before"]
+
+
+def newest_checkpoint(folder: Path) -> Path | None:
+    """Return the newest complete checkpoint below a run folder, None if there is none."""
+    complete = [path for path in (folder / "checkpoint").glob("step-*") if path.suffix != ".partial"]
+    return max(complete, key=lambda path: int(path.name.removeprefix("step-")), default=None)
 
 
 def _sync(folder: Path) -> None:

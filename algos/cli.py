@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from agon_env.errors import Error
 
 if TYPE_CHECKING:
     from agon_env.verifiers.rescoring import Judge
@@ -70,13 +72,16 @@ def evaluate(run: Annotated[Path, tyro.conf.Positional], problems: int = 512, se
         problems: held-out problems to play.
         seed: the same seed plays the same contests.
     """
+    from algos.checkpoint import newest_checkpoint
     from algos.config import load_config
     from algos.trainer import Run
 
     config = load_config(run)
     trained = Run.of(dataclasses.replace(config, eval_problems=problems, seed=seed))
+    checkpoint = newest_checkpoint(run)
     for name in trained.policies:
-        trained.base.load_adapter(name, run / name)
+        finished = (run / name).is_dir()  # else the run was stopped, and its newest checkpoint is judged
+        trained.base.load_adapter(name, run / name if finished or checkpoint is None else checkpoint / name)
     figures, _ = trained.evaluate()
     print(json.dumps({"run": str(run), "env": config.env, **figures.summary()}, indent=2))
     return 0
@@ -107,7 +112,25 @@ def verify_code(
     return _verify(file, lambda row: judge_row(verifier, row), workers=workers)
 
 
-VERIFIERS: Mapping[str, Any] = {"code": verify_code}
+def verify_math(
+    file: Annotated[Path, tyro.conf.Positional], workers: int = max(1, (os.cpu_count() or 2) // 2), deadline: float = 3.0
+) -> int:
+    """Judge mathematical answers: prints one JSON line for each row of a JSONL file, in order, and a summary last.
+
+    Args:
+        file: rows with `gold` and `completion`; see docs/verifiers.md.
+        workers: processes that compare formulas side by side.
+        deadline: seconds for one verdict.
+    """
+    from agon_env.verifiers.math import MathVerifier, judge_row
+    from agon_env.verifiers.pool import resize
+
+    resize(max(1, workers))
+    verifier = MathVerifier(deadline=deadline)
+    return _verify(file, lambda row: judge_row(verifier, row), workers=workers)
+
+
+VERIFIERS: Mapping[str, Any] = {"math": verify_math, "code": verify_code}
 """The commands of `agon verify`."""
 
 
@@ -120,30 +143,49 @@ def train(args: Sequence[str] | None = None, *, default: TrainConfig | None = No
         description: what `--help` says first.
 
     Returns:
-        The exit code: 0, or 130 after Ctrl-C.
+        The exit code: 0, 2 for what can't be done, 130 after Ctrl-C.
     """
+    return _friendly(lambda: _train(args, default, description or "Train policies by letting them compete"))
+
+
+def _train(args: Sequence[str] | None, default: TrainConfig | None, description: str) -> int:
     from algos.config import TINY, parse_config
 
-    config, resume = parse_config(
-        args, default=default or TINY, description=description or "Train policies by letting them compete"
-    )
+    config, resume = parse_config(args, default=default or TINY, description=description)
     from algos.trainer import Interrupted
     from algos.trainer import train as run_training
 
     try:
         run_training(config, resume=resume)
     except Interrupted as stopped:
-        Console().print(Text(f"\nStopped after a finished step; nothing is lost. Go on with:\n  agon train --resume {stopped}"))
+        message = f"\nStopped after a finished step; nothing is lost. Go on with:\n  agon train --resume {stopped}"
+        Console().print(Text(message), soft_wrap=True)
         return INTERRUPTED
     return 0
 
 
 def main() -> None:
-    """Run `agon`."""
-    if sys.argv[1:2] == ["train"]:  # its flags depend on the preset, so it reads them itself
-        sys.exit(train(sys.argv[2:]))
-    if sys.argv[1:2] == ["verify"]:  # it has commands of its own
-        sys.exit(_command(VERIFIERS, sys.argv[2:], prog="agon verify", description="Judge the rows of a file again."))
+    """Run `agon`. The exit code is 1 for a check that failed, 2 for what can't be done, 130 after Ctrl-C."""
+    sys.exit(_friendly(lambda: _run(sys.argv[1:])))
+
+
+def _friendly(command: Callable[[], int]) -> int:
+    """Run a command; what a wrong argument leads to gets a sentence instead of a traceback."""
+    try:
+        return command()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (Error, FileNotFoundError) as error:
+        Console(stderr=True).print(Text(f"agon: {error}"))
+        return 2
+
+
+def _run(args: Sequence[str]) -> int:
+    if args[:1] == ["train"]:  # its flags depend on the preset, so it reads them itself
+        return train(args[1:])
+    if args[:1] == ["verify"]:  # it has commands of its own
+        return _command(VERIFIERS, args[1:], prog="agon verify", description="Judge the rows of a file again.")
     commands: dict[str, Any] = {
         "envs": envs,
         "agents": list_agents,
@@ -152,11 +194,11 @@ def main() -> None:
         "eval": evaluate,
         "verify": _verify_help,
     }
-    sys.exit(_command(commands, sys.argv[1:], prog="agon", description="Contests between language models."))
+    return _command(commands, args, prog="agon", description="Contests between language models.")
 
 
-def _command(commands: Mapping[str, Any], args: Sequence[str], *, prog: str, description: str) -> Any:
-    return tyro.extras.subcommand_cli_from_dict(dict(commands), args=args, prog=prog, description=description)
+def _command(commands: Mapping[str, Any], args: Sequence[str], *, prog: str, description: str) -> int:
+    return int(tyro.extras.subcommand_cli_from_dict(dict(commands), args=args, prog=prog, description=description))
 
 
 def _verify(file: Path, judge: Judge, *, workers: int) -> int:
@@ -165,8 +207,7 @@ def _verify(file: Path, judge: Judge, *, workers: int) -> int:
     from algos.console import RunConsole
 
     if not file.is_file():
-        Console(stderr=True).print(Text(f"there is no file {file}"))
-        return 1
+        raise FileNotFoundError(f"there is no file {file}")
     start = time.monotonic()
     results = []
     # newline="\n": other characters that Python calls line breaks, such as U+2028, are text
@@ -187,7 +228,7 @@ def _verify(file: Path, judge: Judge, *, workers: int) -> int:
 
 def _verify_help() -> int:
     """Judge the rows of a file again, offline; `agon verify --help` lists the kinds."""
-    return int(_command(VERIFIERS, ["--help"], prog="agon verify", description="Judge the rows of a file again."))
+    return _command(VERIFIERS, ["--help"], prog="agon verify", description="Judge the rows of a file again.")
 
 
 def _train_help() -> int:

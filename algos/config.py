@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ import tyro
 
 from algos.algorithm import Algorithm
 from algos.competitive import CompetitiveGRPO
+from algos.errors import ConfigError
 from algos.grpo import GRPO
 from algos.losses import LossConfig
 from algos.optim import OptimConfig
@@ -29,13 +31,17 @@ class TrainConfig:
     env: str = "ArithmeticDuel-v0"
     """Id of the contest (see `agon envs`)."""
     env_options: tuple[str, ...] = ()
-    """Options of the contest, each `name=value` with a JSON value, for example `difficulty=12 bonus=1.0`."""
+    """Options of the contest, each `name=value`, for example `difficulty=12 bonus=1.0 exchange=False`."""
     algorithm: str = "competitive_grpo"
     """How turns become updates; a key of `algos.config.ALGORITHMS`."""
     model: str = "embedded"
     """The frozen base: "embedded", "smollm2-135m", a folder, or an id on the Hugging Face hub."""
     thinking: bool | None = None
     """Whether a chat template that knows thinking turns it on; None is the template's default."""
+
+    on_long_prompt: Literal["error", "cut"] = "cut"
+    """A prompt that leaves no room for `max_tokens` in the model's context is cut in the middle of its longest
+    message ("cut"), or stops the run ("error")."""
 
     # --- one step ---
     steps: int = 60
@@ -50,6 +56,9 @@ class TrainConfig:
     """Most tokens of one completion."""
     temperature: float = 1.0
     """Sampling temperature, in training and in evaluation."""
+
+    max_rows: int | None = None
+    """Most rows that are sampled at once; it bounds the memory of their caches. None: all of a step."""
 
     # --- how it learns ---
     normalize: Literal["std", "mean"] = "std"
@@ -82,29 +91,32 @@ class TrainConfig:
     """Name of the run folder; empty: made of contest, algorithm and seed."""
     checkpoint_every: int = 20
     """Save what is needed to go on every so many steps."""
+    threads: int = 0
+    """CPU threads of torch; 0 leaves the choice to torch. A model of a million parameters is fastest on one: the
+    others would wait for it, and on a busy machine it for them."""
     device: str = "auto"
     """"auto" takes a GPU if there is one."""
 
     def __post_init__(self) -> None:
         if self.algorithm not in ALGORITHMS:
-            raise ValueError(f"algorithm must be one of {', '.join(ALGORITHMS)}, not {self.algorithm!r}")
+            raise ConfigError(f"algorithm must be one of {', '.join(ALGORITHMS)}, not {self.algorithm!r}")
         for name in ("problems", "group_size", "answers", "max_tokens", "lora_rank", "lora_alpha", "checkpoint_every"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("steps", "eval_problems", "eval_every", "seed"):
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("steps", "eval_problems", "eval_every", "seed", "threads"):
             if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}")
+                raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
         if self.group_size * self.answers < 2:
-            raise ValueError("a group needs two turns to compare: raise group_size or answers")
+            raise ConfigError("a group needs two turns to compare: raise group_size or answers")
         if not self.temperature > 0:
-            raise ValueError(f"temperature must be above 0 to learn from what is sampled, not {self.temperature}")
+            raise ConfigError(f"temperature must be above 0 to learn from what is sampled, not {self.temperature}")
         self.contest_options()
 
     def contest_options(self) -> dict[str, Any]:
         """Return `env_options` as keyword arguments of `agon_env.make`.
 
         Raises:
-            ValueError: an option is not `name=value`.
+            ConfigError: an option is not `name=value`.
         """
         return dict(_option(option) for option in self.env_options)
 
@@ -126,7 +138,7 @@ class TrainConfig:
         """Return the config that `to_dict` wrote.
 
         Raises:
-            ValueError: there is a field that this version does not know.
+            ConfigError: there is a field that this version does not know.
         """
         return _from_dict(cls, record)
 
@@ -134,17 +146,19 @@ class TrainConfig:
 def _option(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise ValueError(f"a contest option is name=value, for example difficulty=12; {text!r} is not")
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
-        return name, value
+        raise ConfigError(f"a contest option is name=value, for example difficulty=12; {text!r} is not")
+    for read in (json.loads, ast.literal_eval):  # true and null as JSON has them, True, None and .5 as Python has them
+        try:
+            return name, read(value)
+        except (ValueError, SyntaxError):
+            pass
+    return name, value
 
 
 def _from_dict(cls: Any, record: Mapping[str, Any]) -> Any:
     known = {f.name: f for f in fields(cls)}
     if unknown := sorted(set(record) - set(known)):
-        raise ValueError(f"{cls.__name__} has no field {unknown[0]!r}; it was written by another version, or misspelt")
+        raise ConfigError(f"{cls.__name__} has no field {unknown[0]!r}; it was written by another version, or misspelt")
     default = cls()
     values = {}
     for name, value in record.items():
@@ -155,11 +169,12 @@ def _from_dict(cls: Any, record: Mapping[str, Any]) -> Any:
     return cls(**values)
 
 
-TINY = TrainConfig(lora_rank=8, lora_alpha=8)
+TINY = TrainConfig(lora_rank=8, lora_alpha=8, threads=1)
 
 SMOLLM2 = replace(
     TINY,
     model="smollm2-135m",
+    threads=0,
     lora_rank=32,
     lora_alpha=32,
     env_options=("difficulty=2",),
@@ -173,12 +188,14 @@ SMOLLM2 = replace(
 QWEN3_DEEPMATH = replace(
     TINY,
     model="Qwen/Qwen3-1.7B",
+    threads=0,
     thinking=True,
     env="DeepMathDuel-v0",
-    env_options=('path="zwhe99/DeepMath-103K"', "difficulty=[7, 10]", "drop_guessable=true"),
+    env_options=("hub_id=zwhe99/DeepMath-103K", "difficulty=[7, 10]", "drop_guessable=true"),
     steps=200,
     problems=32,
     max_tokens=8192,
+    max_rows=64,
     lora_rank=32,
     lora_alpha=32,
     eval_problems=500,
@@ -226,7 +243,7 @@ def load_config(run: Path) -> TrainConfig:
 
     Raises:
         FileNotFoundError: the folder holds no run.
-        ValueError: the config was written by another version.
+        ConfigError: the config was written by another version.
     """
     file = run / "config.json"
     if not file.exists():

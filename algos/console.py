@@ -33,7 +33,7 @@ class RunConsole:
     def say(self, text: str) -> None:
         """Print a line."""
         # Text, not a string: square brackets in a model's words or in a path are not markup.
-        self.console.print(Text(text))
+        self.console.print(Text(text), soft_wrap=True)  # a path that is broken over lines can't be copied
 
     def banner(self, title: str, facts: Mapping[str, str]) -> None:
         """Print what is about to happen."""

@@ -26,7 +26,7 @@ def turn_metrics(turns: Sequence[Turn]) -> Stats:
         for role in sorted({turn.role for turn in own}):
             stats |= _mean(f"{policy}/score_{role}", (turn.score for turn in own if turn.role == role))
         completions = [turn.completion for turn in own if turn.completion is not None]
-        stats |= _mean(f"{policy}/tokens", (len(completion.token_ids) for completion in completions))
+        stats |= _mean(f"{policy}/length", (len(completion.token_ids) for completion in completions))
         stats |= _mean(f"{policy}/truncated", (completion.finish_reason == "length" for completion in completions))
         stats |= _mean(f"{policy}/unscored", (turn.reward is None for turn in own))
     return stats

@@ -151,8 +151,12 @@ def _advance(
 
 
 def row_seed(seed: int, path: Path) -> int:
-    """Return the seed of the row at `path`, in [0, 2**63)."""
-    return int(np.random.SeedSequence([seed, *path]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    """Return the seed of the row at `path`, in [0, 2**63).
+
+    The length counts because `SeedSequence` pads with zeros: without it, the first answer to a draft would be
+    sampled with the luck of the draft itself.
+    """
+    return int(np.random.SeedSequence([seed, len(path), *path]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tuple[int, ...]]:
@@ -192,9 +196,18 @@ def _components(move: _Move, contests: Sequence[Contest]) -> tuple[Mapping[str, 
     outcomes = [contest.outcome for contest in contests if contest.outcome is not None]
     if len(outcomes) == 1:
         return outcomes[0].components[move.player], outcomes[0].scores[move.player]
+    if any(outcome.reason.startswith("forfeit") for outcome in outcomes):  # without scores; what counts is what was paid
+        return _mean_components([outcome.components[move.player] for outcome in outcomes]), None
     by_role = [{outcome.roles[player]: score for player, score in outcome.scores.items()} for outcome in outcomes]
     scores = {role: _mean([scores[role] for scores in by_role]) for role in contests[0].roles}
     return contests[0].reward_rule(scores)[move.role], scores[move.role]
+
+
+def _mean_components(paid: Sequence[Mapping[str, Reward]]) -> dict[str, Reward]:
+    """Return components that sum to the mean reward of those contests whose reward is known."""
+    known = [components for components in paid if total(components) is not None]
+    names = dict.fromkeys(name for components in known for name in components)
+    return {name: _mean([components.get(name, 0.0) for components in known]) for name in names} or {"unknown": None}
 
 
 def _mean(values: Sequence[Reward]) -> Reward:

@@ -60,9 +60,11 @@ class RunFolder:
                 self._events.add_scalar(f"eval/{key}", value, step)
 
     def show(self, step: int, tag: str, contest: Contest) -> None:
-        """Show a contest as text in TensorBoard."""
+        """Show a contest as text in TensorBoard: what its first speaker read, what was said, what came of it."""
+        first = contest.transcript.events[0].player
+        text = f"{contest.observe(first).text}\n\n{contest.render()}"
         # Four spaces make a code block of every line: Markdown or HTML in a model's text stays text.
-        self._events.add_text(tag, "".join(f"    {line}\n" for line in contest.render().split("\n")), step)
+        self._events.add_text(tag, "".join(f"    {line}\n" for line in text.split("\n")), step)
 
     def close(self) -> None:
         """Finish writing."""

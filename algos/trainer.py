@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,17 @@ import numpy as np
 import torch
 
 import agon_env
+from agents.engines.torch import TorchEngine
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
 from agon_env.contest import Contest
 from algos.algorithm import Algorithm
 from algos.checkpoint import load_checkpoint, save_checkpoint
-from algos.config import TrainConfig
+from algos.config import TrainConfig, load_config
 from algos.console import RunConsole
+from algos.curriculum import STRIDE, problem_index, task_size
+from algos.errors import ConfigError
 from algos.evaluate import Evaluation, evaluate
 from algos.learner import LocalLearner
 from algos.metrics import pair_metrics, turn_metrics
@@ -40,8 +43,8 @@ from algos.rollouts import Rollout, Start, rollout
 from algos.run_folder import RunFolder
 from algos.types import Batch, Row, Stats, Turn
 
-INDEX_STRIDE = 1_000_003
-"""Runs of different seeds begin this many problems apart."""
+MAY_CHANGE = ("steps", "eval_every", "checkpoint_every", "max_rows", "threads", "device", "output_dir", "name")
+"""Settings that may differ when a run goes on: they change no step that was done."""
 PROBE_ROWS = 16
 """Rows on which the policies are compared at every step."""
 
@@ -70,13 +73,29 @@ class Run:
 
     @classmethod
     def of(cls, config: TrainConfig) -> Run:
-        """Load the base, make the policies and the contests that `config` names."""
+        """Load the base, make the policies and the contests that `config` names.
+
+        Raises:
+            ConfigError: the contest does not take an option, or has too few seats for the algorithm.
+        """
+        if config.threads:
+            torch.set_num_threads(config.threads)
         algorithm = config.make_algorithm()
         options = {**algorithm.contest_options, **config.contest_options()}
-        contest = agon_env.make(config.env, **options)
-        held_out = agon_env.make(config.env, **options, **{k: v for k, v in contest.held_out.items() if k not in options})
-        algorithm.seats(0, contest.roles)  # a contest with too few seats is refused before anything is loaded
-        base = SharedBase.load(config.model, device=None if config.device == "auto" else config.device)
+        try:
+            contest = agon_env.make(config.env, **options)
+            held_out = agon_env.make(config.env, **{**options, **contest.held_out}) if config.eval_problems else contest
+            algorithm.seats(0, contest.roles)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(str(error)) from error
+        if config.eval_problems and "index" in contest.option_names and not contest.held_out:
+            raise ConfigError(
+                f"the task of {config.env} has no held-out problems to evaluate on: give it a `held_out` task, or set "
+                "eval_problems=0"
+            )
+        _check_groups(config, contest.roles)
+        engine = TorchEngine(max_rows=config.max_rows)
+        base = SharedBase.load(config.model, device=None if config.device == "auto" else config.device, engine=engine)
         params = SamplingParams(max_tokens=config.max_tokens, temperature=config.temperature)
         policies = {
             name: base.policy(
@@ -86,6 +105,7 @@ class Run:
                 seed=config.seed * len(algorithm.policies) + number,
                 params=params,
                 thinking=config.thinking,
+                on_long_prompt=config.on_long_prompt,
             )
             for number, name in enumerate(algorithm.policies)
         }
@@ -142,11 +162,11 @@ class Run:
             roles = {policy: role for role, policy in seats.items()}
         else:  # one policy in several seats: the players are but names of the seats
             roles = dict(zip(contest.players, contest.roles, strict=True))
-        first = config.seed * INDEX_STRIDE + self.step * config.problems
-        starts = [
-            Start(seed=index, options={"roles": roles} | ({"index": index} if "index" in contest.option_names else {}))
-            for index in range(first, first + config.problems)
-        ]
+        starts = []
+        for position in range(self.step * config.problems, (self.step + 1) * config.problems):
+            index = problem_index(position, size=task_size(contest), seed=config.seed)
+            options = {"roles": roles} | ({"index": index} if "index" in contest.option_names else {})
+            starts.append(Start(seed=config.seed * STRIDE + position, options=options))
         return rollout(
             lambda: copy.deepcopy(contest),
             {player: self.policies[seats[role]] for player, role in roles.items()},
@@ -185,13 +205,16 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
 
     Args:
         config: the run.
-        resume: a run folder to go on from; its own config counts.
+        resume: a run folder to go on from. Of its config only what does not change the steps that were done may differ.
         console: where to report.
 
     Raises:
         Interrupted: Ctrl-C was pressed; the step was finished and what is needed to go on is saved.
+        ConfigError: the run can't be, or is not the one to go on with.
     """
     console = console or RunConsole()
+    if resume is not None:
+        _check_same_run(config, load_config(resume))
     run = Run.of(config)
     folder_path = resume or _new_folder(config)
     if resume is not None:
@@ -202,6 +225,7 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
     try:
         if run.before is None and config.eval_problems:
             run.before = _judge(run, folder, console, "before")
+            save_checkpoint(run, folder_path)
         with _finish_step_on_interrupt() as interrupted, console.progress("step", config.steps, done=run.step) as tick:
             while run.step < config.steps:
                 stats, played = run.advance()
@@ -222,9 +246,28 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
             folder.write("summary.json", {"before": run.before, "after": after})
             console.before_after(run.before, after, title=f"{config.env}, {config.algorithm}, seed {config.seed}")
         console.say(f"Run folder: {folder_path}   (tensorboard --logdir {folder_path.parent})")
+    except KeyboardInterrupt:  # between steps; a step is finished first
+        raise Interrupted(folder_path) from None
     finally:
         folder.close()
     return folder_path
+
+
+def _check_groups(config: TrainConfig, roles: Sequence[str]) -> None:
+    """Refuse groups of one, from which nothing can be learned."""
+    if len(roles) == 1 and config.group_size < 2:
+        raise ConfigError("a contest for one player has no answers to a draft: a group needs group_size of at least 2")
+    if config.group_by == "position" and config.answers < 2 and len(roles) > 1:
+        raise ConfigError('group_by="position" compares the answers to one draft, so answers must be at least 2')
+
+
+def _check_same_run(config: TrainConfig, before: TrainConfig) -> None:
+    changed = [f.name for f in fields(TrainConfig) if getattr(config, f.name) != getattr(before, f.name)]
+    if fixed := [name for name in changed if name not in MAY_CHANGE]:
+        raise ConfigError(
+            f"{fixed[0]} was {getattr(before, fixed[0])!r} and can't become {getattr(config, fixed[0])!r} in the middle of a "
+            f"run: begin a new one. When a run goes on, only these may change: {', '.join(MAY_CHANGE)}"
+        )
 
 
 def banner_facts(run: Run, folder: Path) -> dict[str, str]:

@@ -5,10 +5,13 @@ python examples/play.py --players human embedded            # you draft, the mod
 python examples/play.py --players oracle random --env DeepMathDuel-v0 --seed 7
 """
 
+import sys
+
 import tyro
 
 import agents
 import agon_env
+from agon_env.errors import Error
 
 
 def main(env: str = "ArithmeticDuel-v0", players: tuple[str, ...] = ("embedded", "embedded"), seed: int = 0) -> None:
@@ -16,14 +19,20 @@ def main(env: str = "ArithmeticDuel-v0", players: tuple[str, ...] = ("embedded",
 
     Args:
         env: id of the contest (see `agon envs`).
-        players: an agent for each player, in their order (see `agon agents`).
+        players: an agent for each player, in their order (see `agon agents`); who plays alone is the first.
         seed: the same seed is the same contest.
     """
     contest = agon_env.make(env)
+    seats = contest.players
+    if len(seats) == 1:
+        players = players[:1]
+    if len(players) != len(seats):
+        given = " ".join(["--players", *players])
+        sys.exit(f"{env} needs {len(seats)} players ({', '.join(seats)}), not {len(players)}: {given}")
     needs_contest = {"oracle", "random"}
     seated = {
         player: agents.make(name, **({"env": contest} if name in needs_contest else {}))
-        for player, name in zip(contest.players, players, strict=True)
+        for player, name in zip(seats, players, strict=True)
     }
     observation, info = contest.reset(seed=seed)
     print(f"{env}, seed {seed}, {info.get('source', '')}")
@@ -40,4 +49,7 @@ def main(env: str = "ArithmeticDuel-v0", players: tuple[str, ...] = ("embedded",
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    try:
+        tyro.cli(main)
+    except Error as error:
+        sys.exit(str(error))

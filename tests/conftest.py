@@ -1,4 +1,8 @@
-"""Programs of the tests are known; where a machine can't shut programs off, they run without protection, and this says so."""
+"""What every test runs under: no network, one thread, and programs shut off where the machine can do it.
+
+One thread is fastest for tiny models, and repeatable. The programs of the tests are known; on a machine that can't shut
+programs off they run without protection, and the header says so.
+"""
 
 import os
 
@@ -6,6 +10,10 @@ import pytest
 
 from agon_env.verifiers.code import UNISOLATED
 from agon_env.verifiers.sandbox import Sandbox, SandboxUnavailable
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, also by child processes
 
 
 def pytest_configure(config: pytest.Config) -> None:

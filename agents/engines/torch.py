@@ -71,6 +71,9 @@ class TorchEngine:
         """
         if len(seeds) != len(prompts):
             raise ValueError(f"there are {len(prompts)} prompts but {len(seeds)} seeds; give one seed for each row")
+        for seed in seeds:
+            if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**128:
+                raise ValueError(f"the seed of a row must be an integer from 0 to 2**128 - 1, not {seed!r}")
         base, rows = policy.base, [tuple(prompt) for prompt in prompts]
         for row in rows:
             if not row:

@@ -52,7 +52,7 @@ class GymnasiumContest(gymnasium.Env[str, str]):
         render_mode: str | None = None,
     ) -> None:
         """See `to_gymnasium`."""
-        self.contest = contest
+        self.contest = check_contest(contest)
         self.seat = contest.players[0] if seat is None else seat
         if self.seat not in (*contest.players, *contest.roles):
             known = ", ".join((*contest.players, *contest.roles))
@@ -71,17 +71,25 @@ class GymnasiumContest(gymnasium.Env[str, str]):
         super().reset(seed=seed)
         _, info = self.contest.reset(seed=int(self.np_random.integers(2**53)) if seed is None else seed, options=options)
         self.player = self.seat if self.seat in self.contest.players else self.contest.player_of[self.seat]
-        self._reward, self._terminated, self._truncated = 0.0, False, False
+        self._reward, self._terminated, self._truncated, self._ended_in_reset = 0.0, False, False, False
         self._let_rivals_play()
         self._ended_in_reset = self.contest.done
         return self._text(), self._info(info)
 
     def step(self, action: str | Action) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Play `action` for the seat, then let the rivals play until it is the seat's turn again."""
+        """Play `action` for the seat, then let the rivals play until it is the seat's turn again.
+
+        Raises:
+            Error: a rival raised an exception in the last call and has yet to move; only `reset` goes on.
+            ResetNeeded, EpisodeOver, TypeError: see `Contest.check_action`; nothing changes.
+        """
         if self._ended_in_reset:
             self._ended_in_reset = False
             info = {"turn": self.contest.turn, **self.contest.details()}
         else:
+            action = self.contest.check_action(action)
+            if self.contest.current_player != self.player:
+                raise Error(f"{self.contest.current_player} has yet to move, because its player failed; call reset()")
             self._reward = 0.0
             info = self._play(action)
             self._let_rivals_play()
@@ -123,6 +131,17 @@ class GymnasiumContest(gymnasium.Env[str, str]):
         return info | {"role": seen.role, "messages": seen.messages, "unscored": self._reward != self._reward}
 
 
+def check_contest(env: Contest) -> Contest:
+    """Return `env` if it is a contest.
+
+    Raises:
+        TypeError: it is something else, for example a view.
+    """
+    if not isinstance(env, Contest):
+        raise TypeError(f"a view is made of a contest, not of a {type(env).__name__}; a view holds its own as view.contest")
+    return env
+
+
 def to_gymnasium(
     env: Contest,
     seat: str | None = None,
@@ -141,6 +160,7 @@ def to_gymnasium(
 
     Raises:
         Error: there is no such seat, or nobody to play the others.
+        TypeError: `env` is no contest.
     """
     return GymnasiumContest(env, seat, rivals, render_mode=render_mode)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from agon_env.adapters.gymnasium import OBSERVATION_CHARS
+from agon_env.adapters.gymnasium import OBSERVATION_CHARS, check_contest
 from agon_env.contest import Contest
 from agon_env.errors import DependencyNotInstalled
 from agon_env.spaces import TextSpace
@@ -30,7 +30,7 @@ class PettingZooContest(AECEnv[str, dict[str, str], str]):
     def __init__(self, contest: Contest, *, render_mode: str | None = None) -> None:
         """See `to_pettingzoo`."""
         super().__init__()
-        self.contest = contest
+        self.contest = check_contest(contest)
         self.render_mode = render_mode
         name = contest.spec.id if contest.spec is not None else type(contest).__name__
         self.metadata = {"name": name, "render_modes": ["ansi"], "is_parallelizable": False, "render_fps": 1}
@@ -104,5 +104,8 @@ def to_pettingzoo(env: Contest, *, render_mode: str | None = None) -> PettingZoo
     Args:
         env: a contest.
         render_mode: "ansi" or None.
+
+    Raises:
+        TypeError: `env` is no contest.
     """
     return PettingZooContest(env, render_mode=render_mode)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,7 +22,6 @@ class ProblemContest(Contest):
 
     option_names = frozenset({"index"})
     shared = Contest.shared | {"task", "problem"}
-    held_out: ClassVar[Mapping[str, Any]] = FrozenDict(split="test")
 
     def __init__(
         self,
@@ -37,7 +37,8 @@ class ProblemContest(Contest):
         """Make a contest over a task.
 
         Args:
-            task: a task, or the name of one (see `agon_env.tasks`).
+            task: a task, or the name of one (see `agon_env.tasks`). A task object may have an attribute `held_out`,
+                the task to evaluate on; one that is named has the split "test".
             reward: name of a reward rule, or a rule.
             bonus: λ of the competitive rule.
             credit_truncated: False gives a text that was cut off no credit, whatever is boxed in it.
@@ -45,8 +46,13 @@ class ProblemContest(Contest):
             roles: player → role.
             **task_options: passed to the task when it is given by name, for example `split`, `difficulty`.
         """
+        _check_bool(credit_truncated=credit_truncated)
         super().__init__(players=players, roles=roles, reward=reward, bonus=bonus)
         self.task: Task = load_task(task, **task_options)
+        if isinstance(task, str):
+            self.held_out = FrozenDict(split="test")
+        elif (held_out := getattr(task, "held_out", None)) is not None:
+            self.held_out = FrozenDict(task=held_out)
         self.credit_truncated = credit_truncated
 
     def setup(self, rng: np.random.Generator, options: Mapping[str, Any]) -> None:
@@ -62,7 +68,7 @@ class ProblemContest(Contest):
 
     def prompt(self, role: str) -> str:
         """Return the question and the instruction."""
-        return f"{self.problem.question}\n\n{self.task.instruction}"
+        return f"{self.problem.question}\n\n{self.problem.instruction or self.task.instruction}"
 
     def apply(self, role: str, text: str) -> None:
         """Keep the text; whether it is right is decided at the end."""
@@ -70,8 +76,27 @@ class ProblemContest(Contest):
 
     def score(self) -> dict[str, Reward]:
         """Verify the answer of every role."""
+        return self._take(self.task.verifier.score_many(self._pairs()))
+
+    @classmethod
+    def score_all(cls, envs: Sequence[Self]) -> list[Mapping[str, Reward]]:
+        """Verify the answers of many contests in one call for each verifier."""
+        if cls.score is not ProblemContest.score:  # a game that scores in its own way
+            return super().score_all(envs)
+        pairs = {index: env._pairs() for index, env in enumerate(envs)}
+        scores: dict[int, Mapping[str, Reward]] = {}
+        for verifier in {id(env.task.verifier): env.task.verifier for env in envs}.values():
+            mine = [index for index, env in enumerate(envs) if env.task.verifier is verifier]
+            verdicts = iter(verifier.score_many([pair for index in mine for pair in pairs[index]]))
+            scores |= {index: envs[index]._take(list(islice(verdicts, len(pairs[index])))) for index in mine}
+        return [scores[index] for index in range(len(envs))]
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        """Return the credited text of each role, with the gold."""
         credited = {role: text for role, text in self.texts.items() if self.credit_truncated or role not in self.cut_roles}
-        verdicts = self.task.verifier.score_many([(credited.get(role, ""), self.problem.answer) for role in self.roles])
+        return [(credited.get(role, ""), self.problem.answer) for role in self.roles]
+
+    def _take(self, verdicts: Sequence[Verdict]) -> dict[str, Reward]:
         self._verdicts = dict(zip(self.roles, verdicts, strict=True))
         return {role: verdict.score for role, verdict in self._verdicts.items()}
 
@@ -129,6 +154,7 @@ class DraftChallenge(ProblemContest):
             show_thinking: True quotes the drafter's `<think>…</think>` too; by default it stays hidden.
             **options: see `ProblemContest`.
         """
+        _check_bool(exchange=exchange, show_thinking=show_thinking)
         super().__init__(task, reward=reward, bonus=bonus, **options)
         self.exchange = exchange
         self.show_thinking = show_thinking
@@ -153,3 +179,9 @@ def challenge_prompt(question: str, draft: str, *, show_thinking: bool = False) 
     """Return what a challenger reads: the question with its instruction, and the rival's draft, quoted."""
     shown = draft if show_thinking else strip_thoughts(draft)
     return f"{question}\n\n{DRAFT_INTRODUCTION}\n\n{quote(shown)}\n\n{CHALLENGE}"
+
+
+def _check_bool(**flags: object) -> None:
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be True or False, not {flag!r}")

@@ -10,6 +10,7 @@ digit is equally likely: guessing gains one problem in ten.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Sequence
 from string import ascii_lowercase
@@ -76,24 +77,28 @@ class Arithmetic:
         Raises:
             TaskError: one of them is out of range.
         """
-        low, high = (difficulty, difficulty) if isinstance(difficulty, int) else tuple(difficulty)
-        if not 1 <= low <= high <= MAX_DIFFICULTY:
+        bounds = tuple(difficulty) if isinstance(difficulty, list | tuple) else (difficulty, difficulty)
+        if not (len(bounds) == 2 and all(map(_is_integer, bounds)) and 1 <= bounds[0] <= bounds[1] <= MAX_DIFFICULTY):
             raise TaskError(
                 f"difficulty is a number of steps from 1 to {MAX_DIFFICULTY}, or (least, greatest), not {difficulty!r}"
             )
         if split not in ("train", "test"):
             raise TaskError(f'split is "train" or "test", not {split!r}')
-        if not 0 <= seed < 2**64:
+        if not (_is_integer(seed) and 0 <= seed < 2**64):
             raise TaskError(f"seed is an integer from 0 to 2**64 - 1, not {seed!r}")
         self.split: Split = split
-        self.difficulty = (low, high)
-        self.seed = seed
+        self.difficulty = (int(bounds[0]), int(bounds[1]))
+        self.seed = int(seed)
         self.verifier: Verifier = ArithmeticVerifier()
 
     def __getitem__(self, index: int) -> Problem:
-        """Return the problem at `index` ≥ 0: the first chain of the index's own random stream that is in the split."""
-        if index < 0:
-            raise IndexError(f"an endless task has no index {index}; use one from 0")
+        """Return the problem at `index`: the first chain of the index's own random stream that is in the split.
+
+        Raises:
+            IndexError: the index is not in [0, 2**64).
+        """
+        if not 0 <= operator.index(index) < 2**64:
+            raise IndexError(f"an endless task has no index {index}; use one from 0 to 2**64 - 1")
         rng = np.random.Generator(np.random.Philox(key=np.array([self.seed, index], dtype=np.uint64)))
         while True:
             problem = self._draw(rng)
@@ -112,6 +117,10 @@ class Arithmetic:
         """Return the number after each step, and the answer in a box."""
         value, steps = read_chain(problem.id)
         return write_solution(value, steps, results(value, steps))
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def make_problem(start: int, steps: Sequence[tuple[str, int]]) -> Problem:

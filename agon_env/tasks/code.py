@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -163,3 +164,10 @@ class CodeTask:
 
 def _restore(options: dict[str, Any]) -> CodeTask:
     return CodeTask(**options)
+
+
+HumanEval = partial(CodeTask, shape="humaneval", split=None)
+MBPP = partial(CodeTask, shape="mbpp", split=None)
+LiveCodeBench = partial(CodeTask, shape="livecodebench", split=None)
+APPS = partial(CodeTask, shape="apps", split=None)
+CodeContests = partial(CodeTask, shape="codecontests", split=None)

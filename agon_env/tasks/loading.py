@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from agon_env.errors import TaskError
 from agon_env.tasks.task import Task
 
-
-def _arithmetic(**options: Any) -> Task:
-    from agon_env.tasks.arithmetic import Arithmetic
-
-    return _make("arithmetic", Arithmetic, options)
-
-
-def _deepmath(**options: Any) -> Task:
-    from agon_env.tasks.deepmath import DeepMath
-
-    return _make("deepmath", DeepMath, options)
-
-
-def _code(**options: Any) -> Task:
-    from agon_env.tasks.code import CodeTask
-
-    return _make("code", CodeTask, options)
-
-
-def _benchmark(shape: str) -> Callable[..., Task]:
-    def make(**options: Any) -> Task:
-        from agon_env.tasks.code import HUB_IDS, CodeTask
-
-        hub_id = None if "path" in options else HUB_IDS[shape][0]
-        return _make(shape, CodeTask, {"shape": shape, "hub_id": hub_id, "split": None} | options)
-
-    return make
-
-
-TASKS: dict[str, Callable[..., Task]] = {
-    "arithmetic": _arithmetic,
-    "deepmath": _deepmath,
-    "code": _code,
-    **{shape: _benchmark(shape) for shape in ("humaneval", "mbpp", "livecodebench", "apps", "codecontests")},
+TASKS: dict[str, str] = {
+    "arithmetic": "agon_env.tasks.arithmetic:Arithmetic",
+    "deepmath": "agon_env.tasks.benchmarks:DeepMath",
+    "gsm8k": "agon_env.tasks.benchmarks:GSM8K",
+    "math": "agon_env.tasks.benchmarks:MATH",
+    "math500": "agon_env.tasks.benchmarks:MATH500",
+    "aime": "agon_env.tasks.benchmarks:AIME",
+    "amc": "agon_env.tasks.benchmarks:AMC",
+    "olympiadbench": "agon_env.tasks.benchmarks:OlympiadBench",
+    "minerva": "agon_env.tasks.benchmarks:Minerva",
+    "code": "agon_env.tasks.code:CodeTask",
+    "humaneval": "agon_env.tasks.code:HumanEval",
+    "mbpp": "agon_env.tasks.code:MBPP",
+    "livecodebench": "agon_env.tasks.code:LiveCodeBench",
+    "apps": "agon_env.tasks.code:APPS",
+    "codecontests": "agon_env.tasks.code:CodeContests",
+    "dataset": "agon_env.tasks.dataset:from_dataset",
+    "reasoning_gym": "agon_env.tasks.reasoning_gym:ReasoningGym",
+    "mixture": "agon_env.tasks.mixture:Mixture",
 }
-"""Name → what makes the task. Imports are inside, so that a task costs nothing until it is asked for."""
+"""Name → what makes the task, imported when it is first asked for."""
 
 _made: dict[tuple[str, Hashable], Task] = {}
 
@@ -66,17 +52,21 @@ def load_task(task: str | Task, **options: Any) -> Task:
         raise TaskError(f"there is no task {task!r}; choose one of {', '.join(TASKS)}, or pass a task object")
     key = (task, _frozen(options))
     if key not in _made:
-        _made[key] = TASKS[task](**options)
+        _made[key] = _make(task, options)
     elif announce := getattr(_made[key], "announce", None):
         announce()  # each user of a shared task is told what it should know
     return _made[key]
 
 
-def _make(name: str, cls: type[Any], options: Mapping[str, Any]) -> Task:
-    accepted = list(inspect.signature(cls).parameters)
-    if unknown := sorted(set(options) - set(accepted)):
+def _make(name: str, options: Mapping[str, Any]) -> Task:
+    module, _, attribute = TASKS[name].partition(":")
+    maker = getattr(importlib.import_module(module), attribute)
+    parameters = inspect.signature(maker).parameters.values()
+    accepted = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    if not open_ended and (unknown := sorted(set(options) - set(accepted))):
         raise TypeError(f"the task {name!r} does not take the option {unknown[0]!r}; it takes {', '.join(accepted)}")
-    made: Task = cls(**options)
+    made: Task = maker(**options)
     return made
 
 

@@ -1,7 +1,7 @@
-"""Write the embedded sample of hard problems: `python -m agon_env.tasks.make_sample [path]`.
+"""Write the embedded samples: `python -m agon_env.tasks.make_sample [folder]`.
 
-The sample is made for this package; it takes nothing from DeepMath-103K but the schema. The file is the same
-on every run.
+The samples are made for this package; they take nothing from the data sets that they stand in for but the manner.
+The files are the same on every run.
 """
 
 from __future__ import annotations
@@ -13,16 +13,26 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agon_env.tasks.sample import algebra, calculus, combinatorics, linear_algebra, number_theory, probability
+from agon_env.tasks.sample import (
+    algebra,
+    calculus,
+    combinatorics,
+    invitational,
+    linear_algebra,
+    number_theory,
+    probability,
+    school,
+    word_problems,
+)
 from agon_env.tasks.sample.template import TEMPLATES, Template, agrees, latex
 from agon_env.tasks.task import normalise_question
 
 PER_TEMPLATE = 8
 """Problems that are drawn of each kind; fewer where the kind has fewer."""
 ATTEMPTS = 40
-TOPICS = (calculus, algebra, number_theory, combinatorics, linear_algebra, probability)
+TOPICS = (calculus, algebra, number_theory, combinatorics, linear_algebra, probability, word_problems, school, invitational)
 """The modules that define templates; importing them registers these."""
-SAMPLE = Path(__file__).parent / "data" / "deepmath_sample.jsonl"
+FOLDER = Path(__file__).parent / "data"
 
 
 def problems(kind: Template, count: int = PER_TEMPLATE) -> Iterator[dict[str, Any]]:
@@ -50,12 +60,15 @@ def problems(kind: Template, count: int = PER_TEMPLATE) -> Iterator[dict[str, An
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    """Write the sample to the path in `arguments`, by default to where the package reads it."""
-    path = Path(arguments[0]) if arguments else SAMPLE
-    rows = [row for kind in TEMPLATES.values() for row in problems(kind)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8", newline="\n")
-    print(f"{len(rows)} problems of {len(TEMPLATES)} kinds written to {path}")
+    """Write the samples to the folder in `arguments`, by default to where the package reads them."""
+    folder = Path(arguments[0]) if arguments else FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for sample in dict.fromkeys(kind.sample for kind in TEMPLATES.values()):
+        kinds = [kind for kind in TEMPLATES.values() if kind.sample == sample]
+        rows = [row for kind in kinds for row in problems(kind)]
+        path = folder / f"{sample}_sample.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8", newline="\n")
+        print(f"{len(rows)} problems of {len(kinds)} kinds written to {path}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Rows of a data set in the DeepMath schema, and the problems that they hold."""
+"""Rows of a data set, whatever its columns are called, and the problems that they hold."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from typing import Any
 from agon_env.errors import DependencyNotInstalled, TaskError
 from agon_env.tasks.task import Problem, normalise_question
 from agon_env.verifiers.extraction import extract_answer
+from agon_env.verifiers.tolerance import with_tolerance
+from agon_env.verifiers.units import read_unit
 
-COLUMNS = ("question", "final_answer", "difficulty", "topic")
+COLUMNS = ("question", "final_answer", "difficulty", "topic", "context", "unit", "tolerance")
 """The fields of the schema; the first two are required."""
+
+_GSM8K = re.compile(r"(?:^|\n)####\s*(?P<answer>[^\n]+)\s*$")
 
 Row = Mapping[str, Any]
 
@@ -43,8 +47,14 @@ def read_file(path: Path) -> Iterator[Row]:
     raise TaskError(f"{path.name} is neither JSONL (.jsonl) nor Parquet (.parquet); convert it to one of them")
 
 
-def read_hub(hub_id: str, hub_split: str, columns: Iterable[str] | None) -> Iterator[Row]:
-    """Return the rows of a Hugging Face data set, from its cache or the network; with some columns, or all of them.
+def read_hub(hub_id: str, hub_split: str, columns: Iterable[str] | None, *, subset: str | None = None) -> Iterator[Row]:
+    """Return the rows of a Hugging Face data set, from its cache or the network.
+
+    Args:
+        hub_id: the data set.
+        hub_split: its split.
+        columns: the columns to read, None for all; those that it lacks are left out.
+        subset: its configuration, for those that have several.
 
     Raises:
         DependencyNotInstalled: without the package `datasets`.
@@ -57,7 +67,7 @@ def read_hub(hub_id: str, hub_split: str, columns: Iterable[str] | None) -> Iter
             f"the data set {hub_id} needs the package datasets; run: pip install 'agon-env[hub]'"
         ) from error
     try:
-        data = datasets.load_dataset(hub_id, split=hub_split)
+        data = datasets.load_dataset(hub_id, *([subset] if subset else []), split=hub_split)
     except Exception as error:
         raise TaskError(
             f"could not load split {hub_split!r} of the data set {hub_id}: {type(error).__name__}: {error}. Check the id, the "
@@ -98,18 +108,28 @@ def problem_of(row: Row) -> Problem:
         raise BadRow("no question" if question is None else "question is not text")
     if not normalise_question(question):
         raise BadRow("question is empty")
-    topic = row.get("topic")
+    topic, context = row.get("topic"), row.get("context")
+    if isinstance(context, str) and context.strip():
+        question = f"{context.strip()}\n\n{question.strip()}"
+    gold = gold_of(row.get("final_answer"))
+    if (unit := row.get("unit")) and isinstance(unit, str):
+        gold = with_unit(gold, unit)
+    if (tolerance := tolerance_of(row.get("tolerance"))) is not None:
+        gold = with_tolerance(gold, tolerance)
     return Problem(
         id=hashlib.sha256(normalise_question(question).encode("utf-8", "surrogatepass")).hexdigest()[:16],
         question=question.strip(),
-        answer=gold_of(row.get("final_answer")),
+        answer=gold,
         difficulty=difficulty_of(row.get("difficulty")),
         topic=topic if isinstance(topic, str) and topic else None,
     )
 
 
 def gold_of(value: Any) -> str:
-    r"""Return a gold answer as bare LaTeX: from a number, from `$…$`, from a text that ends in `\boxed{…}`.
+    r"""Return a gold answer as bare LaTeX.
+
+    It may come as a number, as `$…$`, as a worked text that ends in `\boxed{…}` or (GSM8K) in a line `#### 1,080`, or
+    as a list of such, all of which are asked for.
 
     Raises:
         BadRow: there is no answer in it.
@@ -120,9 +140,16 @@ def gold_of(value: Any) -> str:
         if not math.isfinite(value):
             raise BadRow("final_answer is not finite")
         return str(int(value) if not isinstance(value, bool) and value == int(value) else value)
+    if isinstance(value, list | tuple):
+        if not value:
+            raise BadRow("final_answer is empty")
+        return ", ".join(map(gold_of, value))
     if not isinstance(value, str):
         raise BadRow("final_answer is neither text nor a number")
-    text = extract_answer(value) or "" if r"\boxed" in value else value
+    if marked := _GSM8K.search(value):
+        text = marked["answer"]
+    else:
+        text = extract_answer(value) or "" if r"\boxed" in value else value
     text = re.sub(r"^(?:\$+|\\\(|\\\[)|(?:\$+|\\\)|\\\])$", "", text.strip()).strip()
     if not text:
         raise BadRow("final_answer is empty")
@@ -130,11 +157,13 @@ def gold_of(value: Any) -> str:
 
 
 def difficulty_of(value: Any) -> float | None:
-    """Return a difficulty from a number or a text such as "4.5"; None for a missing one.
+    """Return a difficulty from a number or a text such as "4.5" or "Level 5"; None for a missing one and for "Level ?".
 
     Raises:
         BadRow: it is something else.
     """
+    if isinstance(value, str):
+        value = re.sub(r"^\s*level\s*", "", value, flags=re.IGNORECASE).strip(" ?")
     if value is None or value == "":
         return None
     try:
@@ -144,6 +173,29 @@ def difficulty_of(value: Any) -> float | None:
     if not math.isfinite(number):
         raise BadRow("difficulty is not a number")
     return number
+
+
+def tolerance_of(value: Any) -> float | None:
+    """Return how far from the gold an answer may be, from a number or a text such as "1e-2"; None for a missing one.
+
+    Raises:
+        BadRow: it is something else, or one of several tolerances for several answers.
+    """
+    if value is None or value == "":
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise BadRow("tolerance is not a number")
+    return number or None
+
+
+def with_unit(gold: str, unit: str) -> str:
+    r"""Return a gold with its unit, if the verifier knows it: `8` and "$\mathrm{cm}$" → `8\text{ cm}`."""
+    plain = re.sub(r"\\(?:mathrm|text|operatorname)|[{}$~\\]", "", unit).strip()
+    return rf"{gold}\text{{ {plain}}}" if read_unit(plain, "") and "," not in gold and r"\text" not in gold else gold
 
 
 def guessable(answer: str) -> bool:

@@ -32,6 +32,8 @@ class Problem:
     """The gold, in the form that the task's verifier takes."""
     difficulty: float | None = None
     topic: str | None = None
+    instruction: str | None = None
+    """What follows this question in a prompt, where it is not the task's instruction."""
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 

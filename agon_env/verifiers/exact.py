@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from agon_env.verifiers.units import read_unit
+
 _INTEGER = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
 _DECIMAL = rf"(?:{_INTEGER}(?:\.\d*)?|\.\d+)"
 _NUMBER = re.compile(_DECIMAL)
@@ -13,23 +15,17 @@ _FRACTION = re.compile(
     rf"\\frac\s*\{{\s*([-+]?{_DECIMAL})\s*\}}\s*\{{\s*([-+]?{_DECIMAL})\s*\}}|({_DECIMAL})\s*/\s*({_DECIMAL})"
 )
 _MIXED = re.compile(r"(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}|(\d+) (\d+)/(\d+)")
-_REPEATING = re.compile(r"(\d*)\.(\d*)\\overline\s*\{(\d+)\}")
+_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar)\s*\{?(\d+)\}?")
 _SCIENTIFIC = re.compile(
     rf"(?:({_DECIMAL})\s*(?:\\times|\\cdot|\*|x)\s*)?10\s*\^\s*(?:\{{\s*([-+]?\d{{1,3}})\s*\}}|(\d))|({_DECIMAL})[eE]([-+]?\d{{1,3}})"
 )
 _PERCENT = r"(?P<percent>\\?%|\\text\s*\{\s*(?:percent|\\?%)\s*\}|percent)"
 _DEGREES = r"(?P<degrees>\^\\circ|\\text\s*\{\s*degrees?\s*\}|degrees?)"
-_NAME = r"(?:\\text\s*\{\s*(?P<text>[A-Za-z][A-Za-z .]*?)\s*\}|(?P<bare>[A-Za-z]{2,}(?: [A-Za-z]+)?))"
+_NAME = (
+    r"(?:\\text\s*\{\s*(?P<text>[A-Za-z][A-Za-z ./]*?)(?:\^\{?(?P<inner>\d)\}?)?\s*\}"
+    r"|(?P<bare>[A-Za-z]{2,}(?: [A-Za-z]+)?(?:/[A-Za-z]+)?))"
+)
 _UNIT = re.compile(rf"(?P<value>.*?)\s*(?:{_PERCENT}|{_DEGREES}|{_NAME}\s*(?:\^\s*\{{?(?P<power>\d)\}}?)?)")
-# Words that may follow a value without changing it; anything else ("14 or more") is not read as a unit.
-_UNITS = {
-    "mm", "cm", "dm", "m", "km", "in", "inch", "inches", "ft", "foot", "feet", "yd", "yard", "mi", "mile", "mg", "g", "kg",
-    "gram", "kilogram", "ton", "lb", "pound", "oz", "ounce", "s", "sec", "second", "min", "minute", "h", "hr", "hour", "day",
-    "week", "month", "year", "ml", "l", "liter", "litre", "gallon", "dollar", "cent", "euro", "usd", "unit", "square unit",
-    "cubic unit", "sq unit", "meter", "metre", "centimeter", "centimetre", "kilometer", "kilometre", "square meter",
-    "square metre", "square centimeter", "square inch", "square inches", "square foot", "square feet", "cubic meter",
-    "cubic inches", "cubic feet", "mph", "radian", "rad", "person", "people", "student", "way", "point",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,12 +62,11 @@ def split_unit(normal: str) -> tuple[str, str]:
     value = found["value"].strip()
     if found["percent"] or found["degrees"]:
         return value, "%" if found["percent"] else "deg"
-    unit = re.sub(r"\s+", " ", (found["text"] or found["bare"]).strip(" .").lower())
-    unit = unit if unit in _UNITS else unit.removesuffix("s")
+    unit = read_unit(found["text"] or found["bare"], found["power"] or found["inner"] or "")
     # letters without \text are a unit after a number only: "2 min" is a time, "x min" may be a product
-    if unit not in _UNITS or (found["bare"] and read_number(value) is None):
+    if not unit or (found["bare"] and read_number(value) is None):
         return normal, ""
-    return value, unit + (found["power"] or "")
+    return value, unit
 
 
 def read_number(normal: str) -> Fraction | None:

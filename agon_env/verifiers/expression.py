@@ -6,7 +6,7 @@ would let a player restate the question as its answer. Symbols keep their case a
 
 An expression is a nested tuple, which needs no library and travels as JSON:
 `("num", "3/2")`, `("sym", "x_1")`, `("const", "pi" | "e" | "i")`, `("add" | "mul" | "pow", a, b)`,
-`("fn", name, a)`, `("binomial", n, k)`, `("max" | "min", a, …)`.
+`("fn", name, a)`, `("root", a, n)` for odd n, `("binomial", n, k)`, `("max" | "min", a, …)`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,11 @@ def _tokens(text: str) -> list[tuple[str, str]]:
             raise Unreadable(f"{text[position : position + 12]!r} is not part of a formula")
         kind, value = str(found.lastgroup), str(found[str(found.lastgroup)])
         position = found.end()
-        if kind == "number" and [token[0] for token in tokens[-1:]] == ["number"] and tokens[-2:-1] != [("mark", "_")]:
+        if (
+            kind == "number"
+            and [token[0] for token in tokens[-1:]] == ["number"]
+            and tokens[-2:-1] not in ([("mark", "_")], [("mark", "^")])
+        ):
             raise Unreadable("two numbers side by side")
         if kind == "word" and value not in _WORDS:
             # "2xy" is a product; a longer run of letters is a word, not a product of its letters
@@ -253,7 +257,7 @@ class _Parser:
         if kind == "number":
             return self.mixed(value)
         if kind == "symbol":
-            return self.symbol(value)
+            return self.symbol(value, depth)
         if kind == "command":
             return self.command(value, depth)
         if value in ("(", "{", "["):
@@ -274,9 +278,11 @@ class _Parser:
                 return ("num", str(int(value) + Fraction(int(top), int(bottom))))
         return ("num", str(Fraction(value)))
 
-    def symbol(self, value: str) -> Expr:
+    def symbol(self, value: str, depth: int) -> Expr:
         if value in ("e", "i"):
             return ("const", value)
+        if value in ("zeta", "Gamma") and self.accept("("):
+            return ("fn", value, self.group(")", depth))
         if value in _APPLIED and self.kind == "mark" and self.value == "(":
             raise Unreadable(f"the function {value}")
         return ("sym", value)
@@ -290,6 +296,8 @@ class _Parser:
         if value == "sqrt":
             index: Expr = self.group("]", depth) if self.accept("[") else ("num", "2")
             radicand = self.group(")", depth) if self.accept("(") else self.braced(depth)
+            if index[0] == "num" and int(Fraction(index[1])) % 2:  # the real root of a negative number
+                return ("root", radicand, index)
             return ("pow", radicand, ("pow", index, _MINUS_ONE))
         if value == "binom":
             return ("binomial", self.braced(depth), self.braced(depth))

@@ -8,7 +8,7 @@ from agon_env.quoting import strip_thoughts
 
 # One pass over the text: an escaped brace is text, a box without braces takes one number as in TeX ("\boxed 5").
 _TOKEN = re.compile(r"\\(?:boxed|fbox)\s*\{|\\(?:boxed|fbox)\s+(?P<bare>-?\d+(?:\.\d+)?)|\\[\\{}]|[{}]")
-_ANSWER_LINE = re.compile(r"\banswer[\s*_]*[:：](?P<answer>[^\n]*)", re.IGNORECASE)
+_ANSWER_LINE = re.compile(r"\banswer[\s*_]*[:：][*_\s]*(?P<answer>[^\n]*)", re.IGNORECASE)
 
 
 def extract_answer(text: str) -> str | None:
@@ -16,7 +16,8 @@ def extract_answer(text: str) -> str | None:
 
     Only what follows the last `</think>` counts. The answer is the content of the last `\boxed{…}` (or
     `\fbox{…}`); a last box that is empty or never closed is no answer, so that an abandoned earlier one is
-    not credited. In a text without any box it is the rest of the last line that holds "answer:".
+    not credited. In a text without any box it is what follows the last "answer:", on
+    that line or, when it ends there, on the next.
     """
     visible = strip_thoughts(text)
     found, boxed = _last_box(visible)

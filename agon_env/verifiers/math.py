@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from agon_env.verifiers.expression import Expr
 from agon_env.verifiers.extraction import extract_answer
 from agon_env.verifiers.latex import normalise
 from agon_env.verifiers.pool import WorkerFailed, WorkerTimeout, shared_pool
+from agon_env.verifiers.rescoring import ForeignRow, Judgement
 from agon_env.verifiers.structure import same
+from agon_env.verifiers.tolerance import has_tolerance, same_within
 from agon_env.verifiers.verdict import Verdict
 
 
 class _NeedsWorker(Exception):
     pass
+
+
+def judge_row(verifier: MathVerifier, row: Mapping[str, Any]) -> Judgement:
+    """Judge a row with the fields `gold` and `completion`.
+
+    Raises:
+        ForeignRow: it has other fields.
+    """
+    for name in ("gold", "completion"):
+        if not isinstance(row.get(name), str):
+            raise ForeignRow(f"{name} is {'missing' if name not in row else 'not text'}; a row holds gold and completion")
+    verdict = verifier.score(row["completion"], row["gold"])
+    if verdict.score is None:
+        return Judgement(None, "timeout" if verdict.reason == "timeout" else "error", verdict.reason)
+    return Judgement(verdict.score, "pass" if verdict.score == 1.0 else "fail", verdict.reason)
 
 
 @dataclass(frozen=True)
@@ -26,8 +44,10 @@ class MathVerifier:
     numbers and arithmetic are compared in this process; formulas with roots, functions or symbols in a worker
     process that is killed at the deadline. Nothing is ever evaluated as a program.
 
-    Reasons: "equal", "different", "no answer", "too long", and with the score None "timeout", "no gold" and
-    "error".
+    A gold that a data set gives with a tolerance reads `9.81 \tolerance{0.01}` (see `with_tolerance`).
+
+    Reasons: "equal", "different", "no answer", "too long", "no gold" (an empty one, which nothing meets), and with the
+    score None "timeout" and "error".
     """
 
     deadline: float = 3.0
@@ -58,7 +78,7 @@ class MathVerifier:
     def _judge(self, completion: str, gold: str, *, use_worker: bool) -> Verdict:
         answer = extract_answer(completion)
         if not normalise(gold):
-            return Verdict(None, answer, "no gold")
+            return Verdict(0.0, answer, "no gold")
         if answer is None:
             return Verdict(0.0, None, "no answer")
         if len(answer) > self.max_chars:
@@ -74,7 +94,7 @@ class MathVerifier:
             return equal
 
         try:
-            equal = same(gold, answer, compare)
+            equal = same_within(gold, answer, compare) if has_tolerance(gold) else same(gold, answer, compare)
         except WorkerTimeout:
             return Verdict(None, answer, "timeout")
         except WorkerFailed:

@@ -35,9 +35,15 @@ class WorkerFailed(Exception):
 class Worker:
     """One process; `ask` is called by one thread at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str) -> None:
+        """Start the process.
+
+        Args:
+            module: what it runs; its `main` calls `agon_env.verifiers.worker.serve`.
+        """
+        self.module = module
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "agon_env.verifiers.worker"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -61,12 +67,12 @@ class Worker:
                 self._reply(START_SECONDS)
             except (WorkerTimeout, WorkerFailed) as error:
                 raise RuntimeError(
-                    f"the process that compares formulas did not start ({error}); to see why, run: "
-                    f"{sys.executable} -m agon_env.verifiers.worker </dev/null"
+                    f"the process that checks answers did not start ({error}); to see why, run: "
+                    f"{sys.executable} -m {self.module} </dev/null"
                 ) from error
             self._ready = True
 
-    def ask(self, request: dict[str, Any], deadline: float) -> bool:
+    def ask(self, request: dict[str, Any], deadline: float) -> Any:
         """Return the reply to one request.
 
         Raises:
@@ -75,14 +81,14 @@ class Worker:
         """
         try:
             assert self._process.stdin
-            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.write(json.dumps(request | {"deadline": deadline}) + "\n")
             self._process.stdin.flush()
         except OSError as error:
             raise WorkerFailed("the worker is gone") from error
         reply = self._reply(deadline)
         if "error" in reply:
             raise WorkerFailed(reply["error"])
-        return bool(reply["equal"])
+        return reply["result"]
 
     @property
     def alive(self) -> bool:
@@ -118,8 +124,15 @@ class Worker:
 class WorkerPool:
     """At most `size` workers, started as they are needed and used again."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, module: str = "agon_env.verifiers.worker") -> None:
+        """Make a pool; no process starts before it is needed.
+
+        Args:
+            size: how many processes there may be.
+            module: what they run.
+        """
         self.size = size
+        self.module = module
         self._slots = threading.BoundedSemaphore(size)
         self._idle: list[Worker] = []
         self._lock = threading.Lock()
@@ -135,11 +148,19 @@ class WorkerPool:
             WorkerTimeout: not decided within `deadline` seconds.
             WorkerFailed: the comparison failed.
         """
+        equal, seconds = self.ask({"relation": relation, "gold": gold, "answer": answer}, deadline=deadline)
+        return bool(equal), seconds
+
+    def ask(self, request: dict[str, Any], *, deadline: float) -> tuple[Any, float]:
+        """Have a worker handle a request.
+
+        Returns:
+            The result, and the seconds it took; see `compare`, also for the errors.
+        """
         with self._worker() as worker:
             worker.wait_until_ready()
             start = time.monotonic()
-            equal = worker.ask({"relation": relation, "gold": gold, "answer": answer, "deadline": deadline}, deadline)
-            return equal, time.monotonic() - start
+            return worker.ask(request, deadline), time.monotonic() - start
 
     @property
     def started(self) -> int:
@@ -161,7 +182,7 @@ class WorkerPool:
                 worker = self._idle.pop() if self._idle else None
             if worker is None or not worker.alive:
                 self._drop(worker)
-                worker = Worker()
+                worker = Worker(self.module)
                 with self._lock:
                     self._all.add(worker)
             healthy = False
@@ -194,25 +215,41 @@ def _environment() -> dict[str, str]:
         "PYTHONSAFEPATH": "1",
         "PYTHONIOENCODING": "utf-8",
         "OMP_NUM_THREADS": "1",
+        "PYTHONHASHSEED": "0",  # generators of problems that run through sets do so in the same order
     }
 
 
 def shared_pool() -> WorkerPool:
-    """Return the pool of this process."""
-    return _POOL
+    """Return the pool of this process that compares formulas."""
+    return pool_of(_MATH)
 
 
-def _fresh() -> WorkerPool:
-    return WorkerPool(size=max(1, min(4, (os.cpu_count() or 2) // 2)))
+def resize(workers: int) -> None:
+    """Have the pool of this process use up to `workers` processes."""
+    shared_pool().close()
+    _pools[_MATH] = WorkerPool(workers)
+
+
+def pool_of(module: str) -> WorkerPool:
+    """Return the pool of this process whose workers run `module`."""
+    if module not in _pools:
+        _pools[module] = WorkerPool(max(1, min(4, (os.cpu_count() or 2) // 2)), module)
+    return _pools[module]
+
+
+_MATH = "agon_env.verifiers.worker"
+_pools: dict[str, WorkerPool] = {}
+
+
+def _close_all() -> None:
+    for pool in _pools.values():
+        pool.close()
 
 
 def _after_fork() -> None:
-    # the workers of the parent answer the parent
-    global _POOL
-    _POOL = _fresh()
+    _pools.clear()  # the workers of the parent answer the parent
 
 
-_POOL = _fresh()
-atexit.register(lambda: _POOL.close())
+atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

@@ -16,21 +16,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from agon_env.verifiers.brackets import group, split
 from agon_env.verifiers.exact import read_quantity, split_unit
 from agon_env.verifiers.expression import Expr, parse, rational_value, symbols
 from agon_env.verifiers.latex import normalise, spelling
+from agon_env.verifiers.ranges import FLIPPED, REALS, RELATION, chain, read_range
 
 Compare = Callable[[str, Expr, Expr], bool]
 """`(relation, gold, answer)`: decides "equal", "proportional" or "positive" between two formulas."""
 
 _YES, _NO = {"yes", "true"}, {"no", "false"}
 _WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*")
+_SHORT_WORDS = {"odd", "all", "any", "dne"}
+_LETTERS = re.compile(r"(?![abc]{3}$|[xyz]{3}$)(?:[A-Za-z]{3}|[A-Z]{2})")
+"""Words and names that are too short for `_WORDS`: "dog", "AB"; products are "xy" and "abc"."""
+_CLOCK = re.compile(r"(\d{1,2}(?::\d\d)?)\s*(?:\\text\s*\{)?\s*([AaPp])\.?\s?[Mm]\.?\s*\}?")
 _MATRIX = re.compile(r"\\begin\s*\{([pbvBV]?matrix|array|smallmatrix)\}\s*(?:\{[lcr| ]*\})?(.*)\\end\s*\{\1\}", re.DOTALL)
 _CONNECTOR = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|;")
-_LEADING_NAME = re.compile(r"(?:\\?[A-Za-z]+(?:_\w|_\{\w+\})?'?|[A-Za-z]\([A-Za-z, ]+\)|\([A-Za-z](?:,\s*[A-Za-z])*\))")
-_RELATION = re.compile(r"\\(?:le|ge|ne|in)(?![A-Za-z])|[<>=]")
-_FLIPPED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le", "=": "=", r"\ne": r"\ne"}
-_REALS = r"(-\infty,\infty)"
+_COMMA = re.compile(",")
+_PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
+_INDEX = r"(?:_\w|_\{\w+\})"
+_LEADING_NAME = re.compile(
+    rf"\\?[A-Za-z]+{_INDEX}?'*|\\?[A-Za-z]+{_INDEX}?\([^()]*\)|\([A-Za-z](?:,\s*[A-Za-z])*\)"
+    r"|\\text\s*\{(?!\s*not\b)[A-Za-z ]+\}|m?\\angle\s*[A-Z]+|\|\s*[A-Z]{2}\s*\||\\overline\s*\{\s*[A-Z]{2}\s*\}|\[[A-Z]{3,6}\]"
+)
+"""What an equation may give the value of: `x`, `x_1`, `f(3)`, `(x, y)`, a word, an angle, a length, an area."""
 
 
 def same(gold: str, answer: str, compare: Compare) -> bool:
@@ -45,6 +55,10 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
         return True
     if (words := _words(gold)) or _words(answer):
         return bool(words) and words == _words(answer)
+    if (clocks := (_CLOCK.fullmatch(gold), _CLOCK.fullmatch(answer))) and clocks[0] and clocks[1]:
+        return [part.lower() for part in clocks[0].groups()] == [part.lower() for part in clocks[1].groups()]
+    if _LETTERS.fullmatch(gold) and _LETTERS.fullmatch(answer):
+        return gold == answer
     if re.fullmatch(r"[A-Z]", gold):
         return re.fullmatch(r"\(?([A-Z])\)?", answer) is not None and answer.strip("()") == gold
     quantities = read_quantity(gold), read_quantity(answer)
@@ -55,14 +69,15 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
         understood = gold_unit == answer_unit or not (gold_unit and answer_unit)
         return understood and _same(gold_value, answer_value, compare, depth + 1)
     gold, answer = _renamed(gold), _renamed(answer)
-    inner = [_plus_minus(gold), _plus_minus(answer)]
-    if any(len(parts) > 1 for parts in inner):
-        return _unordered(inner[0], inner[1], compare, depth)
+    if (ranges := _same_ranges(gold, answer, compare, depth)) is not None:
+        return ranges
+    if (listed := _same_lists(gold, answer, compare, depth)) is not None:
+        return listed
     if (matrices := (_matrix(gold), _matrix(answer))) != (None, None):
-        return _grid(matrices[0], matrices[1], compare, depth)
+        return bool(matrices[0] and matrices[1]) and _same_grids(matrices[0], matrices[1], compare, depth)  # type: ignore[arg-type]
     if (related := _relations(gold, answer, compare, depth)) is not None:
         return related
-    groups = _group(gold), _group(answer)
+    groups = group(gold), group(answer)
     if groups[0] or groups[1]:
         return bool(groups[0] and groups[1]) and _same_groups(groups[0], groups[1], compare, depth)  # type: ignore[arg-type]
     return _same_formula("equal", gold, answer, compare)
@@ -77,44 +92,84 @@ def _words(text: str) -> str:
     if plain in _YES | _NO:
         return "yes" if plain in _YES else "no"
     # "xy" is a product; "converges" and "not 14" are words
-    return plain if len(max(plain.split(), key=len)) > 3 or r"\text" in text else ""
+    return plain if len(max(plain.split(), key=len)) > 3 or r"\text" in text or plain in _SHORT_WORDS else ""
 
 
 def _renamed(text: str) -> str:
-    text = re.sub(r"\\(?:emptyset)(?![A-Za-z])", r"\\{\\}", text)
-    return re.sub(r"\\(?:mathbb|mathbf)\s*\{?R\}?(?![A-Za-z_^])", lambda _: _REALS, text)
+    text = re.sub(r"\\emptyset(?![A-Za-z])", r"\\{\\}", text)
+    text = re.sub(r"\\mathbb\s*\{R\}(?![A-Za-z_^])", lambda _: REALS, text)
+    if found := re.fullmatch(r"([\[\](])([^\[\]()]*,[^\[\]()]*)([\[\])])", text):  # ]a, b[ is (a, b)
+        opening, inside, closing = found.groups()
+        return {"]": "("}.get(opening, opening) + inside + {"[": ")"}.get(closing, closing)
+    return text
+
+
+def _same_ranges(gold: str, answer: str, compare: Compare, depth: int) -> bool | None:
+    """Compare sets of real numbers of which one at least is written as a condition; None where that does not fit."""
+    ranges = read_range(gold), read_range(answer)
+    if ranges == (None, None):
+        return None
+    letters = {found.letter for found in ranges if found and found.letter}
+    groups = [group(found.intervals if found else text) for found, text in zip(ranges, (gold, answer), strict=True)]
+    if not groups[0] or not groups[1]:
+        return None
+    return len(letters) < 2 and _same_groups(groups[0], groups[1], compare, depth)
+
+
+def _same_lists(gold: str, answer: str, compare: Compare, depth: int) -> bool | None:
+    """Compare answers of which one at least names several values; None when neither does."""
+    parts = [_plus_minus(gold), _plus_minus(answer)]
+    if all(len(each) == 1 for each in parts):
+        return None
+    names = [_names(each) for each in parts]
+    for i, text in enumerate((gold, answer)):
+        if len(parts[i]) > 1:
+            continue
+        found = group(_value(text))
+        if found and found[0] == r"\{\}":
+            parts[i] = _signs(found[1])
+        elif found and found[0] == "()" and len(names[1 - i]) > 1 and len(found[1]) == len(parts[1 - i]):
+            # "x = 3, y = -4" is the pair (3, -4)
+            ordered = [part.split("=", 1)[1] for _, part in sorted(zip(_all_names(parts[1 - i]), parts[1 - i], strict=True))]
+            pairs = (found[1], ordered) if i == 0 else (ordered, found[1])
+            return all(_same(a, b, compare, depth + 1) for a, b in zip(*pairs, strict=True))
+    if any(len(mine) > 1 and not theirs for mine, theirs in (names, names[::-1])):
+        return False  # which value belongs to which name?
+    return _unordered(parts[0], parts[1], compare, depth)
+
+
+def _all_names(parts: Sequence[str]) -> list[str]:
+    """Return the name in front of the "=" of each part; [] unless every part has one."""
+    sides = [part.split("=") for part in parts]
+    names = [each[0].strip() for each in sides if len(each) == 2 and _LEADING_NAME.fullmatch(each[0].strip())]
+    return names if len(names) == len(parts) else []
+
+
+def _names(parts: Sequence[str]) -> set[str]:
+    """Return the names that the parts give values to; the indices of roots do not tell names apart."""
+    return {re.sub(rf"{_INDEX}$", "", name) for name in _all_names(parts)}
+
+
+def _value(text: str) -> str:
+    r"""Return what follows `x =` or `x \in`, or the text itself."""
+    sides, signs = chain(text)
+    return sides[1] if signs in (["="], [r"\in"]) and _LEADING_NAME.fullmatch(sides[0]) else text
 
 
 def _plus_minus(text: str) -> list[str]:
     """Split alternatives: a list at the top level, and both signs of ±."""
-    parts = [part for piece in _split(text, _CONNECTOR) for part in _split(piece, re.compile(","))]
+    parts = [part for piece in split(text, _CONNECTOR) for part in split(piece, _COMMA)]
     signed: list[str] = []
     for part in parts:
-        if r"\pm" in part:
-            signed += [re.sub(r"\\pm(?![A-Za-z])", sign, part).strip().removeprefix("+") for sign in "+-"]
+        if _PLUS_MINUS.search(part) and not part.startswith(r"\{"):
+            signed += [_PLUS_MINUS.sub(sign, part).strip().removeprefix("+") for sign in "+-"]
         else:
             signed.append(part)
     # "x = 1, 2" names the values of x
     name = signed[0].split("=")[0].strip() if signed and signed[0].count("=") == 1 else ""
-    if len(signed) > 1 and _LEADING_NAME.fullmatch(name) and not any(_RELATION.search(part) for part in signed[1:]):
+    if len(signed) > 1 and _LEADING_NAME.fullmatch(name) and not any(RELATION.search(part) for part in signed[1:]):
         signed[1:] = [f"{name}={part}" for part in signed[1:]]
     return signed
-
-
-def _split(text: str, separator: re.Pattern[str]) -> list[str]:
-    """Split outside of all brackets; no empty parts."""
-    parts, depth, start, position = [], 0, 0, 0
-    while position < len(text):
-        if text[position] in "([{":
-            depth += 1
-        elif text[position] in ")]}":
-            depth -= 1
-        elif depth == 0 and (found := separator.match(text, position)) and found.end() > position:
-            parts.append(text[start:position])
-            start = position = found.end()
-            continue
-        position += 1
-    return [part.strip() for part in (*parts, text[start:]) if part.strip()]
 
 
 def _unordered(gold: Sequence[str], answer: Sequence[str], compare: Compare, depth: int) -> bool:
@@ -130,48 +185,26 @@ def _unordered(gold: Sequence[str], answer: Sequence[str], compare: Compare, dep
     return True
 
 
-def _matrix(text: str) -> list[list[str]] | None:
-    found = _MATRIX.fullmatch(text.strip())
+def _matrix(text: str) -> tuple[str, list[list[str]]] | None:
+    """Return "v" or "V" for a determinant or a norm, "" for a matrix, and the rows; None for anything else."""
+    text = text.strip()
+    bare = re.fullmatch(r"([(\[|])\s*(\\begin.*\\end\s*\{array\})\s*[)\]|]", text, re.DOTALL)
+    found = _MATRIX.fullmatch(bare[2] if bare else text)
     if not found:
         return None
+    kind = found[1][0] if found[1][0] in "vV" else "v" if bare and bare[1] == "|" else ""
     rows = [row for row in re.split(r"\\\\", found[2]) if row.strip()]
-    return [[cell.strip() for cell in row.split("&")] for row in rows]
+    return kind, [[cell.strip() for cell in row.split("&")] for row in rows]
 
 
-def _grid(gold: list[list[str]] | None, answer: list[list[str]] | None, compare: Compare, depth: int) -> bool:
-    if gold is None or answer is None or [len(row) for row in gold] != [len(row) for row in answer]:
+def _same_grids(gold: tuple[str, list[list[str]]], answer: tuple[str, list[list[str]]], compare: Compare, depth: int) -> bool:
+    if gold[0] != answer[0] or [len(row) for row in gold[1]] != [len(row) for row in answer[1]]:
         return False
     return all(
         _same(a, b, compare, depth + 1)
-        for row, other in zip(gold, answer, strict=True)
+        for row, other in zip(gold[1], answer[1], strict=True)
         for a, b in zip(row, other, strict=True)
     )
-
-
-def _group(text: str) -> tuple[str, list[str]] | None:
-    """Return the brackets and the parts of a set, tuple, interval or union; None for a formula."""
-    text = text.strip()
-    if len(parts := _split(text, re.compile(r"\\cup(?![A-Za-z])"))) > 1:
-        return "union", parts
-    opening, closing = (r"\{", r"\}") if text.startswith(r"\{") else (text[:1], text[-1:])
-    if not (text.startswith(opening) and text.endswith(closing)) or opening + closing not in (r"\{\}", "()", "[]", "(]", "[)"):
-        return None
-    inside = text[len(opening) : -len(closing)]
-    if not _balanced(inside):
-        return None
-    parts = _split(inside, re.compile(","))
-    if opening + closing != r"\{\}" and len(parts) < 2:
-        return None
-    return opening + closing, parts
-
-
-def _balanced(text: str) -> bool:
-    depth = 0
-    for sign in text:
-        depth += (sign in "([{") - (sign in ")]}")
-        if depth < 0:
-            return False
-    return depth == 0
 
 
 def _same_groups(gold: tuple[str, list[str]], answer: tuple[str, list[str]], compare: Compare, depth: int) -> bool:
@@ -191,17 +224,11 @@ def _signs(parts: Sequence[str]) -> list[str]:
 
 def _relations(gold: str, answer: str, compare: Compare, depth: int) -> bool | None:
     """Compare equations and inequalities; None when neither text is one."""
-    chains = _chain(gold), _chain(answer)
-    if len(chains[0][0]) == 1 and len(chains[1][0]) == 1:
+    (gold_sides, gold_signs), (answer_sides, answer_signs) = chain(gold), chain(answer)
+    if not gold_signs and not answer_signs:
         return None
-    (gold_sides, gold_signs), (answer_sides, answer_signs) = chains
     if set(gold_signs) | set(answer_signs) <= {"=", r"\in"}:
         return _same_equations(gold_sides, answer_sides, compare, depth)
-    intervals = [
-        _interval(*chain) or (text if len(chain[0]) == 1 else None) for chain, text in zip(chains, (gold, answer), strict=True)
-    ]
-    if intervals[0] and intervals[1] and (_group(intervals[0]) or _group(intervals[1])):
-        return spelling(intervals[0]) == spelling(intervals[1]) or _same(intervals[0], intervals[1], compare, depth + 1)
     if len(gold_sides) != len(answer_sides) or len(gold_sides) == 1:
         return False
     return any(
@@ -211,19 +238,13 @@ def _relations(gold: str, answer: str, compare: Compare, depth: int) -> bool | N
         )
         for sides, signs in (
             (answer_sides, answer_signs),
-            (answer_sides[::-1], [_FLIPPED.get(sign, "") for sign in answer_signs[::-1]]),
+            (answer_sides[::-1], [FLIPPED.get(sign, "") for sign in answer_signs[::-1]]),
         )
     )
 
 
-def _chain(text: str) -> tuple[list[str], list[str]]:
-    """Split `a < b = c` into its sides and its signs."""
-    sides = _split(text, _RELATION)
-    signs = [sign[0] for sign in _RELATION.finditer(text)]
-    return (sides, signs) if len(signs) == len(sides) - 1 else ([text], [])
-
-
 def _same_equations(gold: list[str], answer: list[str], compare: Compare, depth: int) -> bool:
+    gold, answer = (sides[::-1] if len(sides) == 2 and read_quantity(sides[0]) else sides for sides in (gold, answer))  # 5 = x
     names = [
         sides[0].replace(" ", "") if len(sides) > 1 and _LEADING_NAME.fullmatch(sides[0]) else "" for sides in (gold, answer)
     ]
@@ -243,24 +264,6 @@ def _same_relation(gold: list[str], gold_sign: str, answer: list[str], answer_si
     relation = "proportional" if gold_sign in ("=", r"\ne") else "positive"
     differences = [f"({sides[0]})-({sides[1]})" for sides in (gold, answer)]
     return _same_formula(relation, differences[0], differences[1], compare)
-
-
-def _interval(sides: list[str], signs: list[str]) -> str | None:
-    """Return the interval that an inequality about one letter describes, None if it is none."""
-    if signs and signs[0] in (">", r"\ge"):
-        sides, signs = sides[::-1], [_FLIPPED.get(sign, "") for sign in signs[::-1]]
-    if not signs or any(sign not in ("<", r"\le") for sign in signs):
-        return None
-    letters = [i for i, side in enumerate(sides) if re.fullmatch(r"[A-Za-z]|\\[a-z]+", side) and side != r"\pi"]
-    if len(sides) == 3 and letters == [1]:
-        low, high, left, right = sides[0], sides[2], signs[0], signs[1]
-    elif len(sides) == 2 and letters == [0]:
-        low, high, left, right = r"-\infty", sides[1], "<", signs[0]
-    elif len(sides) == 2 and letters == [1]:
-        low, high, left, right = sides[0], r"\infty", signs[0], "<"
-    else:
-        return None
-    return f"{'(' if left == '<' else '['}{low},{high}{')' if right == '<' else ']'}"
 
 
 def _same_formula(relation: str, gold: str, answer: str, compare: Compare) -> bool:

@@ -21,13 +21,14 @@ POINTS = 8
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": sympy.Add, "mul": sympy.Mul, "pow": sympy.Pow, "binomial": sympy.binomial, "max": sympy.Max, "min": sympy.Min,
+    "root": sympy.real_root,
 }  # fmt: skip
 _CONSTANTS = {"pi": sympy.pi, "e": sympy.E, "i": sympy.I}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec, "csc": sympy.csc,
     "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh, "exp": sympy.exp, "ln": sympy.log, "arcsin": sympy.asin,
     "arccos": sympy.acos, "arctan": sympy.atan, "factorial": sympy.factorial, "abs": sympy.Abs, "floor": sympy.floor,
-    "ceil": sympy.ceiling,
+    "ceil": sympy.ceiling, "zeta": sympy.zeta, "Gamma": sympy.gamma,
 }  # fmt: skip
 
 
@@ -54,6 +55,20 @@ def proportional(gold: Expr, answer: Expr, *, positive: bool = False) -> bool:
     if positive and not (ratio.is_real and ratio > 0):
         return False
     return all(_close(a, b * ratio) for a, b in pairs)
+
+
+def within(gold: Expr, answer: Expr) -> bool:
+    """Return whether a constant lies as near to the gold as is allowed.
+
+    Args:
+        gold: `("pair", value, tolerance)`.
+        answer: a formula without symbols.
+    """
+    _, value, tolerance = gold
+    if symbols(value) | symbols(answer):
+        return False
+    distance = (_build(answer, {}) - _build(value, {})).evalf(DIGITS)
+    return bool(distance.is_number and distance.is_real and abs(distance) <= _build(tolerance, {}))
 
 
 def _build(expression: Expr, at: dict[str, Any]) -> Any:

@@ -9,31 +9,64 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+from agon_env.verifiers.expression import parse
 
 MEMORY_BYTES = 4 << 30
 
 
 def main() -> None:
-    """Serve until stdin closes."""
+    """Compare formulas until stdin closes."""
+    serve(_comparison)
+
+
+def serve(prepare: Callable[[], Callable[[dict[str, Any]], Any]]) -> None:
+    """Answer requests until stdin closes.
+
+    Args:
+        prepare: imports what is needed and returns the function from a request to its result (JSON values).
+    """
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing that a library prints may look like a reply
     _limit_memory()
-    from agon_env.verifiers import symbolic
-
+    handle = prepare()
     print(json.dumps("ready"), file=replies, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         _set_alarm(request["deadline"] + 2.0)
-        reply: dict[str, Any]
         try:
-            compare = getattr(symbolic, {"equal": "equal"}.get(request["relation"], "proportional"))
-            options = {"positive": True} if request["relation"] == "positive" else {}
-            reply = {"equal": compare(_tuple(request["gold"]), _tuple(request["answer"]), **options)}
+            reply = json.dumps({"result": handle(request)})
         except (Exception, MemoryError, RecursionError) as error:
-            reply = {"error": type(error).__name__}
+            reply = json.dumps({"error": type(error).__name__})
         _set_alarm(0.0)
-        print(json.dumps(reply), file=replies, flush=True)
+        print(reply, file=replies, flush=True)
+
+
+def _comparison() -> Callable[[dict[str, Any]], bool]:
+    from agon_env.verifiers import symbolic
+
+    relations: dict[str, Callable[[Any, Any], bool]] = {
+        "equal": symbolic.equal,
+        "within": symbolic.within,
+        "proportional": symbolic.proportional,
+        "positive": partial(symbolic.proportional, positive=True),
+    }
+    _test_itself(symbolic.equal)
+    return lambda request: relations[request["relation"]](_tuple(request["gold"]), _tuple(request["answer"]))
+
+
+def _test_itself(equal: Callable[[Any, Any], bool]) -> None:
+    """Prove that a right answer counts as right and a wrong one as wrong before anyone relies on it.
+
+    Raises:
+        RuntimeError: it does not; no verdict of this installation can be trusted.
+    """
+    gold, right, wrong = (parse(text) for text in (r"\sqrt{8}", r"2\sqrt{2}", r"2\sqrt{3}"))
+    if not equal(gold, right) or equal(gold, wrong):
+        raise RuntimeError("the square root of 8 is not told from others; the installed sympy can't be relied on")
 
 
 def _tuple(value: Any) -> Any:

@@ -1,12 +1,13 @@
 """`LLMPolicy`: observations in, actions out, and the ids in between."""
 
 import pytest
-from tiny_models import stir, tiny_base
+from tiny_models import CHAT_TEMPLATE, stir, tiny_base, tiny_model, tiny_tokenizer
 
 from agents.errors import PromptTooLong
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
+from agon_env.quoting import strip_thoughts
 from agon_env.types import Action, Observation
 
 PARAMS = SamplingParams(max_tokens=12)
@@ -75,6 +76,17 @@ def test_t49_the_end_token_is_stripped_once_and_a_cut_is_told(
 def test_t49_a_completion_that_ends_at_once_is_an_empty_text(base: SharedBase) -> None:
     end = base.tokenizer.convert_tokens_to_ids("<|im_end|>")
     assert player(base).decode(Completion((end,), (-0.1,), "stop")) == Action("", truncated=False)
+
+
+def test_reasoning_that_the_template_opens_stays_hidden_when_it_is_cut_off() -> None:
+    tokenizer = tiny_tokenizer(CHAT_TEMPLATE.replace("assistant\n", "assistant\n<think>\n"))
+    base = SharedBase(tiny_model(vocab=len(tokenizer)), tokenizer)
+    secret, done = (tuple(tokenizer(text)["input_ids"]) for text in ("The secret is 46", "Hm.</think>It is 46.<|im_end|>"))
+    cut = player(base).decode(Completion(secret, (0.0,) * len(secret), "length"))
+    assert (strip_thoughts(cut.text), cut.truncated) == ("", True)
+    assert cut.text == "<think>\nThe secret is 46"
+    ended = player(base).decode(Completion(done, (0.0,) * len(done), "stop"))
+    assert strip_thoughts(ended.text) == "It is 46."
 
 
 def test_t50_tokens_are_kept_as_sampled_because_their_text_would_give_others(base: SharedBase) -> None:

@@ -68,6 +68,17 @@ def test_the_oracle_refuses_what_its_contests_do_not_ask() -> None:
         Oracle(env=env)(asked("Something else."))
 
 
+def test_a_contest_that_was_not_reset_is_skipped() -> None:
+    with pytest.raises(Error, match=r"reset that env first"):
+        Oracle(env=Coin())(asked())
+    waiting = Coin()
+    obs, _ = waiting.reset(seed=0)
+    both = agon_env.vector.VectorContest([Coin(), waiting])
+    assert Oracle(env=both)(obs).text == waiting.right
+    assert Random(env=both, seed=0)(obs).text in ("heads", "tails")
+    assert Random(env=Coin(), seed=0)(obs).text not in ("heads", "tails")
+
+
 def test_random_draws_legal_texts_and_garbage_elsewhere() -> None:
     env = Coin()
     obs, _ = env.reset(seed=0)
@@ -85,7 +96,7 @@ def test_random_is_seeded() -> None:
     assert texts[0] == texts[1] != texts[2]
 
 
-@pytest.mark.parametrize("env_id", agon_env.list_envs())
+@pytest.mark.parametrize("env_id", sorted(agon_env.registry))
 def test_random_players_end_every_game(env_id: str) -> None:
     env = agon_env.make(env_id)
     players = {player: Random(env=env, seed=i) for i, player in enumerate(env.players)}

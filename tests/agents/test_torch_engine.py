@@ -11,7 +11,7 @@ from torch import Tensor
 from agents.engines.torch import TorchEngine, draw
 from agents.errors import PromptTooLong
 from agents.policy import LLMPolicy
-from agents.sampling import Completion, SamplingParams
+from agents.sampling import MIN_TEMPERATURE, Completion, SamplingParams
 from agents.shared_base import SharedBase
 
 LENGTHS = (5, 12, 1, 20, 70, 12)
@@ -222,6 +222,31 @@ def test_progress_ends_with_all_rows(qwen: LLMPolicy) -> None:
 
 
 # --- the distribution -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [None, 1.5, -1, True, "1", 2**128])
+def test_a_row_seed_is_a_non_negative_integer(qwen: LLMPolicy, seed: object) -> None:
+    with pytest.raises(ValueError, match="seed of a row"):
+        qwen.sample(prompts((3, 3)), params=GREEDY, seeds=[0, seed])
+
+
+def test_row_seeds_of_numpy_are_those_of_python(qwen: LLMPolicy) -> None:
+    one = prompts((3,))
+    for seed in (7, 2**128 - 1):
+        (plain,) = sample(qwen, one, SAMPLED, [seed])
+        (numpys,) = sample(qwen, one, SAMPLED, [np.uint64(seed) if seed < 2**64 else seed])
+        assert plain == numpys
+
+
+@pytest.mark.parametrize("temperature", [1e-40, 9e-4, -1.0, float("nan"), float("inf")])
+def test_a_temperature_that_nothing_can_be_divided_by_is_refused(temperature: float) -> None:
+    with pytest.raises(ValueError, match=r"temperature must be 0 .* from 0\.001 up"):
+        SamplingParams(temperature=temperature)
+
+
+def test_the_least_temperature_gives_finite_log_probabilities(qwen: LLMPolicy) -> None:
+    completions = sample(qwen, prompts((3, 20)), SamplingParams(max_tokens=24, temperature=MIN_TEMPERATURE))
+    assert all(np.isfinite(completion.logprobs).all() for completion in completions)
 
 
 def test_t25_different_seeds_give_different_texts_and_equal_seeds_equal_ones(qwen: LLMPolicy) -> None:

@@ -396,6 +396,20 @@ def test_saved_adapter_loads_with_peft(tmp_path):
         torch.testing.assert_close(torch.tensor(ours), plain_logprobs(model, row).detach())
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+def test_t48_no_dropout_comes_between_sampler_and_learner(recompute):
+    base, alice = tiny_base("alice")
+    for module in base.model.modules():
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.5
+    learner = LocalLearner(base, optim=OptimConfig(recompute=recompute))
+    stats = learner.forward_backward(alice, batch_for(learner, alice))
+    assert stats["ratio_max"] == pytest.approx(1, abs=1e-5)
+    base.model.train()
+    scores = [learner.logprobs(alice, tiny_rows(3)) for _ in range(2)]
+    assert scores[0] != scores[1]  # so there was dropout to be kept out
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_recomputed_layers_give_the_same_gradient_and_keep_less(family):
     results = {}

@@ -114,9 +114,15 @@ def test_a_score_that_is_missing_is_left_out_and_never_0() -> None:
     assert drafter.reward == 1.5  # the rival's known mean is 0
     assert lost.reward is None
     assert wrong.reward == 0.0
+    half = play(drafts=["7"], answers=["unreadable", "7"], branches=(1, 2))
+    assert half.turns[0].reward == 1.0  # the rival's known mean is 1, not a half
     alone = play(drafts=["7"], answers=["unreadable"])
     assert [turn.reward for turn in alone.turns] == [None, None]  # the bonus can't be computed
     assert alone.turns[0].score == 1.0
+
+
+def test_a_turn_shares_no_luck_with_the_one_before_it() -> None:
+    assert len({row_seed(7, path) for path in [(0,), (0, 0), (0, 0, 0), (3, 1), (3, 1, 0), (3, 1, 0, 0)]}) == 6
 
 
 def test_row_seeds_differ_by_place_and_not_by_company() -> None:
@@ -185,7 +191,8 @@ class Solver(Agent):
 
 def test_a_solo_contest_has_no_drafts() -> None:
     figures, _ = evaluate(lambda: Solo(Count()), {"alice": Solver()}, problems=3, params=PARAMS)
-    assert figures.summary() == {"n": 3, "answer_pass1": 1.0, "unscored": 0, "ci95": {"answer_pass1": wilson(1.0, 3)}}
+    interval = {"answer_pass1": wilson(1.0, 3)}
+    assert figures.summary() == {"n": 3, "answer_pass1": 1.0, "forfeits": 0.0, "unscored": 0, "ci95": interval}
 
 
 @pytest.mark.parametrize(
@@ -193,3 +200,52 @@ def test_a_solo_contest_has_no_drafts() -> None:
 )
 def test_wilson_interval_of_known_cases(share: float, n: int, low: float, high: float) -> None:
     assert wilson(share, n) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_contests_without_an_index_are_held_out_by_their_seed() -> None:
+    _, contests = evaluate(Insist, {"alice": lambda _: "word", "bob": lambda _: "word"}, problems=3, params=PARAMS)
+    assert min(contest.seed for contest in contests) >= 2**52
+
+
+class Wide(Insist):
+    score_range = (-2.0, 2.0)
+
+    def score(self) -> dict[str, float | None]:
+        return {"speaker": 2.0, "judge": -1.0}
+
+
+def test_scores_of_any_range_are_judged_as_shares_of_it() -> None:
+    figures, _ = evaluate(Wide, {"alice": lambda _: "word", "bob": lambda _: "word"}, problems=4, params=PARAMS)
+    assert (figures.draft_pass1, figures.answer_pass1, figures.break_rate) == (1.0, 0.25, 0.75)
+
+
+def test_who_forfeits_is_wrong_and_the_other_is_not_judged() -> None:
+    figures, _ = evaluate(Insist, {"alice": lambda _: "no", "bob": lambda _: "no"}, problems=4, params=PARAMS)
+    assert (figures.n, figures.draft_pass1, figures.answer_pass1, figures.forfeits, figures.unscored) == (4, 0.0, None, 1.0, 0)
+
+
+class Gate(Contest):
+    """The second speaker must say "pass", or forfeits."""
+
+    roles = ("first", "second")
+
+    def setup(self, rng: object, options: object) -> None: ...
+
+    def prompt(self, role: str) -> str:
+        return role
+
+    def apply(self, role: str, text: str) -> str:
+        if role == "second" and text != "pass":
+            raise InvalidMove("say pass")
+        return text
+
+    def score(self) -> dict[str, float | None]:
+        return {"first": 0.0, "second": 1.0}
+
+
+def test_a_move_that_leads_to_forfeits_is_paid_the_mean_of_what_the_contests_paid() -> None:
+    players = {"alice": Script("go"), "bob": Script("pass", "no", "no", "pass")}
+    played = rollout(Gate, players, [Start(0, {})], params=PARAMS, seed=0, branches=(1, 4))
+    first, *second = played.turns
+    assert first.reward == 0.5  # two rivals forfeited, which paid 1 each
+    assert [turn.reward for turn in second] == [1.0, 0.0, 0.0, 1.0]

@@ -12,10 +12,13 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
+import agon_env
+from agon_env.games import DraftChallenge
+from agon_env.tasks.arithmetic import Arithmetic
 from algos.algorithm import Algorithm
-from algos.cli import train as train_command
 from algos.config import PRESETS, TINY, TrainConfig, parse_config
 from algos.console import RunConsole
+from algos.errors import ConfigError
 from algos.trainer import Interrupted, Run, train
 
 FAST = dataclasses.replace(
@@ -70,9 +73,58 @@ def test_metrics_of_both_policies_and_of_the_pair_are_logged(finished: Path) -> 
     names = set().union(*metrics(finished))
     for policy in ("alice", "bob"):
         assert {
-            f"{policy}/{key}" for key in ("reward", "reward_outcome", "reward_bonus", "tokens", "truncated", "rows")
+            f"{policy}/{key}" for key in ("reward", "reward_outcome", "reward_bonus", "length", "truncated", "rows")
         } <= names
     assert {"pair/answer_pass1", "pair/draft_pass1", "pair/wins_drafter", "pair/kl_alice_bob", "groups/dropped"} <= names
+
+
+def test_t42_the_logged_reward_is_the_sum_of_its_logged_components(finished: Path) -> None:
+    for record in metrics(finished):
+        for policy in ("alice", "bob"):
+            parts = record[f"{policy}/reward_outcome"] + record[f"{policy}/reward_bonus"]
+            assert record[f"{policy}/reward"] == pytest.approx(parts)
+
+
+def test_t09_the_policies_start_apart_and_the_metric_tells_one_from_two() -> None:
+    run = Run.of(FAST)
+    starts = [
+        [parameter for key, parameter in run.base.adapters.named_parameters(name).items() if "lora_A" in key]
+        for name in run.policies
+    ]
+    assert not any(torch.equal(a, b) for a, b in zip(*starts, strict=True))
+    turns = run._play().turns
+    assert run._divergence(turns)["pair/kl_alice_bob"] == pytest.approx(0, abs=1e-6)  # both still are the base
+    with torch.no_grad():
+        for parameter in run.policies["bob"].parameters():
+            parameter.add_(0.1)
+    assert run._divergence(turns)["pair/kl_alice_bob"] > 0.01
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.3])
+def test_t45_t49_t50_what_is_trained_is_what_was_sampled(temperature: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same tokens with their end, scored at the same temperature, of the groups that differ in reward."""
+    run = Run.of(dataclasses.replace(FAST, temperature=temperature))
+    trained = {}
+    forward_backward = run.learner.forward_backward
+    monkeypatch.setattr(
+        run.learner,
+        "forward_backward",
+        lambda policy, batch: trained.update({policy.name: batch}) or forward_backward(policy, batch),
+    )
+    stats, played = run.advance()
+    assert set(trained) == {"alice", "bob"}
+    for name, batch in trained.items():
+        own = [turn for turn in played.turns if turn.policy == name]
+        rewards = {turn.problem: {other.reward for other in own if other.problem == turn.problem} for turn in own}
+        expected = [
+            (turn.prompt_ids, turn.completion.token_ids, turn.completion.logprobs)
+            for turn in own
+            if len(rewards[turn.problem]) > 1
+        ]
+        assert [(row.prompt_ids, row.completion_ids, row.old_logprobs) for row in batch.rows] == expected
+        assert any(row.completion_ids[-1] in run.base.eos_ids for row in batch.rows)
+        assert stats[f"{name}/ratio_mean"] == pytest.approx(1, abs=1e-3)
+        assert stats[f"{name}/ratio_max"] == pytest.approx(1, abs=1e-2)
 
 
 def test_t13_the_roles_rotate_with_the_step(finished: Path) -> None:
@@ -110,17 +162,17 @@ def test_t57_a_resumed_run_equals_an_uninterrupted_one(finished: Path, tmp_path:
     config = dataclasses.replace(FAST, output_dir=str(tmp_path))
     console, seen = quiet(), []
 
-    class StopAfterTwo(RunConsole):
+    class StopAfterOne(RunConsole):  # an odd number, so that the roles must go on swapped
         def say(self, text: str) -> None:
-            if text.startswith("step 2/"):
+            if text.startswith("step 1/"):
                 seen.append(text)
-                os.kill(os.getpid(), signal.SIGINT)  # arrives before step 3 begins
+                os.kill(os.getpid(), signal.SIGINT)  # arrives before step 2 begins
 
     with pytest.raises(Interrupted) as stopped:
-        train(config, console=StopAfterTwo(console.console))
+        train(config, console=StopAfterOne(console.console))
     assert seen
     run = Path(str(stopped.value))
-    assert [record["step"] for record in metrics(run)] == [0, 1]
+    assert [record["step"] for record in metrics(run)] == [0]
     assert not (run / "summary.json").exists()
     train(TrainConfig.from_dict(json.loads((run / "config.json").read_text())), resume=run, console=console)
     assert metrics(run) == metrics(finished)
@@ -191,6 +243,62 @@ def test_the_live_line_is_drawn_on_a_terminal(tmp_path: Path) -> None:
 # --- configs --------------------------------------------------------------------------------------------
 
 
+def test_options_are_read_as_json_or_as_python() -> None:
+    options = ("a=true", "b=False", "c=.5", "d=[1, 2]", "e=word", "f=None")
+    config = dataclasses.replace(TINY, env_options=options)
+    assert config.contest_options() == {"a": True, "b": False, "c": 0.5, "d": [1, 2], "e": "word", "f": None}
+    run = Run.of(dataclasses.replace(FAST, env_options=("exchange=False",)))
+    assert run.contest.exchange is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"env": "ArithmeticSolo-v0", "algorithm": "grpo", "group_size": 1, "answers": 8}, "group_size of at least 2"),
+        ({"group_by": "position"}, "answers must be at least 2"),
+        ({"env_options": ("exchange=maybe",)}, "exchange must be True or False"),
+    ],
+)
+def test_runs_that_can_not_learn_what_they_say_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Run.of(dataclasses.replace(FAST, **changes))
+
+
+def test_a_task_object_says_what_is_held_out() -> None:
+    task = Arithmetic(difficulty=2)
+    agon_env.register("tests/Objects-v0", DraftChallenge, kwargs={"task": task}, force=True)
+    try:
+        config = dataclasses.replace(FAST, env="tests/Objects-v0", env_options=())
+        with pytest.raises(ConfigError, match="no held-out problems"):
+            Run.of(config)
+        assert Run.of(dataclasses.replace(config, eval_problems=0)).contest.task is task
+        task.held_out = Arithmetic(difficulty=2, split="test")
+        assert Run.of(config).held_out.task is task.held_out
+    finally:
+        del agon_env.registry["tests/Objects-v0"]
+
+
+def test_a_run_goes_on_as_it_began_or_not_at_all(finished: Path) -> None:
+    config = TrainConfig.from_dict(json.loads((finished / "config.json").read_text(encoding="utf-8")))
+    with pytest.raises(ConfigError, match=r"temperature was 1\.0 and can't become 0.5"):
+        train(dataclasses.replace(config, temperature=0.5), resume=finished, console=quiet())
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_ctrl_c_in_an_evaluation_loses_nothing(when: str, tmp_path: Path) -> None:
+    class Impatient(RunConsole):
+        def say(self, text: str) -> None:
+            if text.startswith(f"evaluate {when}"):
+                raise KeyboardInterrupt
+
+    config = dataclasses.replace(FAST, steps=2, output_dir=str(tmp_path))
+    with pytest.raises(Interrupted) as stopped:
+        train(config, console=Impatient(quiet().console))
+    run = train(config, resume=Path(str(stopped.value)), console=quiet())
+    assert [record["step"] for record in metrics(run)] == [0, 1]
+    assert (run / "summary.json").exists()
+
+
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
 def test_configs_survive_json(preset: TrainConfig) -> None:
     assert TrainConfig.from_dict(json.loads(json.dumps(preset.to_dict()))) == preset
@@ -225,8 +333,3 @@ def test_impossible_configs_are_refused(field: str, value: object, message: str)
 def test_a_config_of_another_version_is_refused() -> None:
     with pytest.raises(ValueError, match="no field 'colour'"):
         TrainConfig.from_dict({"colour": "red"})
-
-
-def test_resume_of_a_folder_without_a_run_says_so(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="not the folder of a run"):
-        train_command(["--resume", str(tmp_path)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 from toys import Doubling, Nim
@@ -96,6 +97,17 @@ class IgnoresTheSeed(Nim):
         self.stones, self.loser = 0, "first"
 
 
+class DriftsLater(Nim):
+    def apply(self, role, text):
+        super().apply(role, text)
+        self.stones = self.stones and random.SystemRandom().randrange(1, 10**9)
+
+
+class StampsTheTime(Nim):
+    def details(self):
+        return {"stamp": time.perf_counter_ns()}
+
+
 class UsesGlobalRandomness(Nim):
     def setup(self, rng, options):
         self.stones, self.mover = random.randrange(5, 10**6) % 50 + 5, "first"
@@ -172,8 +184,8 @@ class NeverForfeits(Nim):
 
 
 class PaysTheWinnerAlone(Nim):
-    def _end(self, reason, *, offender=None):
-        super()._end(reason, offender=offender)
+    def _end(self, reason, **how):
+        super()._end(reason, **how)
         object.__setattr__(self.outcome, "rewards", {p: r for p, r in self.outcome.rewards.items() if r > 0})
 
 
@@ -224,6 +236,8 @@ class HasAFalseOracle(Solo):
         (CountsLooks, "check_observe_is_pure", "make them pure"),
         (Remembers, "check_reset_forgets", "setup()"),
         (IgnoresTheSeed, "check_seeds", "setup's rng"),
+        (DriftsLater, "check_seeds", "setup's rng"),
+        (StampsTheTime, "check_seeds", "same seed gives different contests"),
         (UsesGlobalRandomness, "check_global_randomness", "setup's rng"),
         (HoldsALock, "check_copies", "pickled"),
         (SharesOnCopies, "check_copies", "goes on differently"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 from toys import Doubling, Nim
 
@@ -124,6 +125,41 @@ def test_a_contest_is_a_context(duel, monkeypatch):
     assert closed == [True]
 
 
+@pytest.mark.parametrize("score", [True, np.float64(1), np.float32(1), np.int64(1), 1])
+def test_scores_become_plain_floats(solo, score):
+    solo.reset(seed=0)
+    solo.score = lambda: {"solver": score}
+    _, rewards, *_ = solo.step("x")
+    assert [type(value) for value in (rewards["alice"], *solo.outcome.scores.values())] == [float, float]
+
+
+def test_reset_forgets_mistakes_and_what_was_shown(nim):
+    nim.reset(seed=0)
+    finish(nim, "nine", "ten")
+    nim.reset(seed=0)
+    nim.step("nine")
+    assert not nim.done
+    nim.step("1")
+    assert nim.observe("bob").messages
+    nim.reset(seed=0)
+    assert nim.observe("bob").messages == ()
+
+
+def test_info_is_a_copy_of_what_the_game_keeps():
+    class Board(Nim):
+        def setup(self, rng, options):
+            super().setup(rng, options)
+            self.board = [self.stones]
+
+        def details(self):
+            return {"board": self.board}
+
+    env = Board()
+    _, info = env.reset(seed=0)
+    info["board"].append("spoilt")
+    assert env.step("1")[4]["board"] == env.board == [env.stones + 1]
+
+
 # --- players and roles ------------------------------------------------------------------------------
 
 
@@ -149,6 +185,35 @@ def test_roles_are_swapped_by_argument_and_by_option(task):
 def test_wrong_players_and_roles_are_refused(task, arguments):
     with pytest.raises(Error, match=r"different players|roles must give"):
         DraftChallenge(task, **arguments)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [1],
+        "roles",
+        3,
+        {"roles": "alice"},
+        {"roles": ["alice", "bob"]},
+        {"roles": 0},
+        {"roles": {"alice": 1, "bob": "drafter"}},
+        {"roles": {"alice": ["drafter"], "bob": ["challenger"]}},
+        {1: 2, "idx": 3},
+    ],
+)
+def test_reset_options_of_a_wrong_form_are_refused(duel, options):
+    with pytest.raises(Error, match=r"reset option|roles must give"):
+        duel.reset(options=options)
+
+
+@pytest.mark.parametrize("role", ["third", 1, ["first"]])
+def test_a_game_must_name_one_of_its_roles_next(nim, role):
+    nim.reset(seed=0, options={"stones": 9})
+    nim.next_role = lambda: role
+    with pytest.raises(Error, match=r"next_role\(\) of Nim must return one of first, second"):
+        nim.step("1")
+    with pytest.raises(Error, match="next_role"):
+        nim.reset(seed=0)
 
 
 def test_players_have_names_of_the_users_choice(task):

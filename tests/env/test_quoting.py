@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agon_env.quoting import _CHAT_MARK, _LINE_BREAK, quote, strip_thoughts
+from agon_env.quoting import _CHAT_MARK, _LINE_BREAK, cut_middle, open_thought, quote, strip_thoughts
 
 MARKS = [
     "<|im_start|>",
@@ -133,3 +133,38 @@ def test_long_hostile_texts_take_no_time():
     ):
         quote(text)
         strip_thoughts(text)
+
+
+# --- cutting ----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.sampled_from(["D", "D D", "> ", " ", *BREAKS]), max_size=30).map("".join), st.integers(0, 80))
+def test_a_quotation_that_is_cut_stays_a_quotation(draft, keep):
+    cut = cut_middle(f"question\n\n{quote(draft)}\n\ninstruction", keep)
+    lines = _LINE_BREAK.split(cut)[::2]
+    assert not [line for line in lines if "D" in line and not line.startswith("> ")]
+
+
+def test_the_mark_of_a_cut_is_quoted_where_it_stands_in_a_quotation():
+    assert cut_middle("> " + "a" * 20, 8) == "> aa\n> […]\n> aaaa"
+    assert cut_middle("question " + quote("\n" + "a" * 20), 8) == "ques\n> […]\n> aaaa"
+    assert cut_middle(quote("a" * 20) + "\ninstruction", 8) == "> aa\n> […]\ntion"
+    assert cut_middle("question " * 10, 8) == "ques\n[…]\nion "
+    assert cut_middle("> a\n> b\n> c", 7) == "> a\n\n> […]\n> c"  # the tail has its own prefix
+
+
+def test_a_text_within_the_limit_is_not_cut():
+    assert [cut_middle("abc", keep) for keep in (4, 3, 0, -1)] == ["abc", "abc", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "left_open"),
+    [
+        ("assistant\n<think>\n", "<think>\n"),
+        ("assistant\n<think>\n\n</think>\n\n", ""),
+        ("<think>a</think> <|channel>thought\nOh", "<|channel>thought\nOh"),
+        ("assistant\n", ""),
+    ],
+)
+def test_what_a_text_leaves_open(text, left_open):
+    assert open_thought(text) == left_open

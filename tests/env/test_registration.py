@@ -109,6 +109,27 @@ def test_malformed_ids_are_refused(id):
         parse_id(id)
 
 
+@pytest.mark.parametrize("version", ["01", "00", "0000000001", "1" * 10, "9" * 5000])
+def test_one_version_has_one_spelling(version):
+    for call in (parse_id, make, lambda id: register(id, Echo)):
+        with pytest.raises(Error, match="leading zeros") as caught:
+            call(f"Duel-v{version}")
+        assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(("first", "second"), [("a.b-v0", "a/b-v0"), ("a/b.c-v0", "a.b.c-v0")])
+def test_two_contests_do_not_share_an_id_in_gymnasium(first, second):
+    import gymnasium
+
+    register(first, Echo)
+    for force in (False, True):
+        with pytest.raises(RegistrationError, match="Gymnasium"):
+            register(second, Echo, force=force)
+    assert second not in agon_env.registry
+    assert gymnasium.spec("agon_env/" + first.replace("/", ".")).kwargs == {"contest": first}
+    register(first, Echo, force=True)
+
+
 def test_every_registered_contest_can_be_made_without_arguments():
     for id in list(agon_env.registry):
         with warnings.catch_warnings():
@@ -200,8 +221,20 @@ def test_a_module_may_be_named_before_the_id(tmp_path, monkeypatch):
     with pytest.raises(NamespaceNotFound):
         make("late/Echo-v0")
     assert make("late_games:late/Echo-v0").spec.id == "late/Echo-v0"
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        make("no_such_module:Echo-v0")
+
+
+@pytest.mark.parametrize("module", ["no_such_module", "json.no_such_module", "", ".json", "json..decoder"])
+def test_a_module_that_is_not_there_is_named(module):
+    with pytest.raises(UnregisteredEnv, match="there is no module") as caught:
+        make(f"{module}:Echo-v0")
+    assert repr(module) in str(caught.value)
+
+
+def test_what_a_module_lacks_itself_is_not_taken_for_the_module(tmp_path, monkeypatch):
+    (tmp_path / "needy_games.py").write_text("import no_such_dependency\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
+        make("needy_games:Echo-v0")
 
 
 # --- arguments --------------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -156,6 +159,60 @@ def test_a_foreign_line_is_named(tmp_path, line):
         load(path)
 
 
+WRONG = [
+    ("header", {"kwargs": [1]}),
+    ("header", {"kwargs": None}),
+    ("header", {"options": None}),
+    ("header", {"env": 1}),
+    ("header", {"seed": "0"}),
+    ("header", {"seed": True}),
+    ("header", {"players": "alice"}),
+    ("header", {"players": [1, 2]}),
+    ("header", {"roles": {"alice": 1}}),
+    ("event", {"text": 3}),
+    ("event", {"turn": 0.5}),
+    ("event", {"truncated": 1}),
+    ("event", {"extracted": ["x"]}),
+    ("event", {"visible_to": None}),
+    ("outcome", {"rewards": [1.0]}),
+    ("outcome", {"rewards": {"alice": "1"}}),
+    ("outcome", {"components": {"alice": 1.0}}),
+    ("outcome", {"reason": None}),
+]
+
+
+@pytest.mark.parametrize(("kind", "change"), WRONG)
+def test_a_record_with_a_wrong_value_is_named(tmp_path, kind, change):
+    path = tmp_path / "t.jsonl"
+    records = [json.loads(line) for line in played("a", "b").to_lines()]
+    number, record = next((number, record) for number, record in enumerate(records, 1) if record["type"] == kind)
+    record.update(change)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    with pytest.raises(TranscriptError, match=rf"line {number}: .*{next(iter(change))} must not be"):
+        load(path)
+
+
+@pytest.mark.parametrize("kind", ["event", "outcome"])
+def test_nothing_comes_after_the_outcome(tmp_path, kind):
+    path = tmp_path / "t.jsonl"
+    lines = list(played("a", "b").to_lines())
+    again = next(line for line in lines if f'"type": "{kind}"' in line)
+    path.write_text("\n".join([*lines, again]) + "\n", encoding="utf-8")
+    with pytest.raises(TranscriptError, match=rf"line 5: .*{kind} comes after the outcome"):
+        load(path)
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("nested", ["[" * 200_000, '{"type": "header", "kwargs": ' + '{"a": ' * 200_000])
+def test_a_line_that_is_nested_too_deeply_is_named(tmp_path, nested, end):
+    path = tmp_path / "t.jsonl"
+    played("a", "b").save(path)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(nested + end)
+    with pytest.raises(TranscriptError, match=r"t\.jsonl, line 5"):
+        load(path)
+
+
 def test_an_event_before_any_header_is_named(tmp_path):
     path = tmp_path / "t.jsonl"
     lines = list(played("a", "b").to_lines())
@@ -178,6 +235,21 @@ def test_nothing_is_written_behind_a_foreign_file(tmp_path):
 def test_an_empty_file_holds_nothing(tmp_path):
     (tmp_path / "t.jsonl").touch()
     assert load(tmp_path / "t.jsonl") == []
+
+
+def test_files_are_utf8_whatever_the_machine(tmp_path):
+    """Python itself warns when a file is opened in the encoding of the machine, for example cp1252."""
+    program = (
+        "import sys, agon_env; from agon_env.transcript import load\n"
+        "env = agon_env.make('DeepMathDuel-v0'); env.reset(seed=0)\n"
+        "while not env.done: env.step('\u00e9\u2028' + env.solution(env.current_role))\n"
+        "env.transcript.save(sys.argv[1]); assert load(sys.argv[1]) == [env.transcript]\n"
+    )
+    command = [sys.executable, "-X", "warn_default_encoding", "-W", "error::EncodingWarning", "-W", "ignore::UserWarning"]
+    done = subprocess.run(
+        [*command, "-c", program, str(tmp_path / "t.jsonl")], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 # --- replay and rescore -----------------------------------------------------------------------------
@@ -243,6 +315,36 @@ def transcript_verdict(completion):
 def test_a_contest_made_by_hand_can_not_be_replayed():
     with pytest.raises(TranscriptError, match=r"agon_env\.make"):
         replay(played("a", "b"))
+
+
+@pytest.mark.parametrize("play", [replay, rescore])
+def test_a_transcript_can_not_have_a_module_imported(tmp_path, monkeypatch, play):
+    (tmp_path / "evilmod.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    original = played("a", "b", env=agon_env.make("ArithmeticDuel-v0"))
+    forged = replace(original, header=replace(original.header, env="evilmod:ArithmeticDuel-v0"))
+    with pytest.raises(TranscriptError, match="names a module"):
+        play(forged)
+    assert "evilmod" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"env": "Nope-v0"},
+        {"env": "bad id!"},
+        {"kwargs": {"volume": 11}},
+        {"kwargs": {"difficulty": 99}},
+        {"seed": -1},
+        {"options": {"idx": 1}},
+        {"options": {"index": 10**30}},
+        {"roles": {"alice": "drafter"}},
+    ],
+)
+def test_a_contest_that_can_not_be_made_again_is_named(change):
+    original = played("a", "b", env=agon_env.make("ArithmeticDuel-v0"))
+    with pytest.raises(TranscriptError, match="can't be made again"):
+        replay(replace(original, header=replace(original.header, **change)))
 
 
 def test_copies_of_a_transcript_share_its_records(duel):

@@ -15,6 +15,7 @@ from agon_env.errors import EpisodeOver, Error, ResetNeeded
 from agon_env.games import DraftChallenge
 from agon_env.types import Action
 from agon_env.vector import VectorContest
+from agon_env.verifiers import Verdict
 
 
 def nims(n):
@@ -177,3 +178,62 @@ def test_the_transcript_is_not_copied_each_turn():
     allocated(300)
     assert allocated(20) < 2 * first
     assert all(len(env.transcript.events) == 340 for env in islice(contests.envs, 8))
+
+
+class Counting:
+    """Counts how often it is asked; pays for the gold alone."""
+
+    def __init__(self):
+        self.calls = []
+
+    def score(self, completion, gold):
+        return self.score_many([(completion, gold)])[0]
+
+    def score_many(self, pairs):
+        self.calls.append(len(pairs))
+        return [Verdict(float(completion == gold), completion, "compared") for completion, gold in pairs]
+
+
+def counted(cls=DraftChallenge, n=5):
+    task = Doubling()
+    task.verifier = Counting()
+    contests = VectorContest([cls(task) for _ in range(n)])
+    contests.reset(seed=0)
+    return contests, task.verifier
+
+
+def test_the_answers_of_a_step_are_verified_in_one_call():
+    contests, verifier = counted()
+    contests.step(dict.fromkeys(contests.pending(), "wrong"))
+    results = contests.step({i: contests.envs[i].problem.answer for i in contests.pending()})
+    assert verifier.calls == [10]
+    assert all(terminated and info["invalid"] is None for _, _, terminated, _, info in results.values())
+    alone = []
+    for i in range(5):
+        twin = DraftChallenge(contests.envs[i].task)
+        twin.reset(seed=i)
+        twin.step("wrong")
+        twin.step(twin.problem.answer)
+        alone.append(twin.outcome)
+    assert contests.outcomes == alone
+
+
+def test_a_game_that_scores_in_its_own_way_is_asked_itself():
+    class Generous(DraftChallenge):
+        def score(self):
+            return dict.fromkeys(self.roles, 1.0)
+
+    contests, verifier = counted(Generous)
+    for _ in range(2):
+        contests.step(dict.fromkeys(contests.pending(), "wrong"))
+    assert verifier.calls == []
+    assert [set(outcome.scores.values()) for outcome in contests.outcomes] == [{1.0}] * 5
+
+
+def test_contests_of_several_kinds_and_tasks_end_in_one_step():
+    contests = VectorContest([Nim(), *counted(n=2)[0].envs, *counted(n=1)[0].envs, Nim()])
+    contests.reset(seed=0, options=[{"stones": 1}, None, None, None, {"stones": 9}])
+    contests.step(dict.fromkeys([1, 2, 3], "draft"))
+    contests.step({0: "1", 1: "a", 2: "b", 3: contests.envs[3].problem.answer, 4: "nine"})
+    assert [outcome is not None for outcome in contests.outcomes] == [True, True, True, True, contests.envs[4].done]
+    assert [contests.outcomes[i].scores["bob"] for i in (1, 2, 3)] == [0.0, 0.0, 1.0]

@@ -201,6 +201,57 @@ def test_reset_forgets_through_the_view():
         assert used.step("1") == fresh.step("1")
 
 
+def test_a_rival_that_fails_is_not_replaced_by_the_seat():
+    failing = True
+
+    def unreliable(observation):
+        if failing:
+            raise ConnectionError("the rival's server is down")
+        return "1"
+
+    env = to_gymnasium(Nim(), "first", unreliable)
+    env.reset(seed=0, options={"stones": 9})
+    with pytest.raises(ConnectionError):
+        env.step("2")
+    with pytest.raises(Error, match=r"bob has yet to move.*reset\(\)"):
+        env.step("3")
+    assert env.contest.outcome is None
+    assert [event.player for event in env.contest.transcript.events] == ["alice"]
+    failing = False
+    env.reset(seed=0, options={"stones": 9})
+    assert "6 stones" in env.step("2")[0]
+
+
+def test_a_rival_that_fails_in_reset_leaves_nothing_of_the_last_contest():
+    def first(observation):
+        return next(moves)
+
+    env = to_gymnasium(Nim(), "second", first)
+    moves = iter(["bad", "bad"])
+    env.reset(seed=0)  # ended at once by the rival's forfeit
+    with pytest.raises(StopIteration):
+        env.reset(seed=0)
+    with pytest.raises(Error, match="alice has yet to move"):
+        env.step("1")
+
+
+def test_a_view_of_a_view_is_refused(zoo):
+    for make_view in (lambda env: to_gymnasium(env, "first", nim_rival), zoo):
+        with pytest.raises(TypeError, match=r"view\.contest"):
+            make_view(make_view(Nim()))
+
+
+def test_views_forward_nothing_by_accident_and_survive_copies(zoo):
+    for view in (to_gymnasium(Nim(), "first", nim_rival), zoo(Nim())):
+        assert not hasattr(view, "stones")
+        view.reset(seed=3)
+        twins = [copy.deepcopy(view), pickle.loads(pickle.dumps(view))]
+        for env in (view, *twins):
+            env.step("1")
+        assert [twin.contest.transcript for twin in twins] == [view.contest.transcript] * 2
+        assert [twin.contest.observe() for twin in twins] == [view.contest.observe()] * 2
+
+
 # --- PettingZoo -------------------------------------------------------------------------------------
 
 COSMETIC = "|".join(

@@ -109,16 +109,32 @@ def test_the_solution_is_right_and_every_other_digit_is_wrong():
 
 @pytest.mark.parametrize(
     "options",
-    [{"difficulty": 0}, {"difficulty": MAX_DIFFICULTY + 1}, {"difficulty": (5, 2)}, {"split": "dev"}, {"seed": -1}],
+    [
+        *({"difficulty": wrong} for wrong in (0, MAX_DIFFICULTY + 1, (5, 2), "abc", "5", 3.0, True, None, {2: 5})),
+        *({"difficulty": wrong} for wrong in ((2.5, 4), (True, 4), (2, "4"), (2,), (2, 3, 4), (), "25")),
+        *({"split": wrong} for wrong in ("dev", None, 1, ["train"])),
+        *({"seed": wrong} for wrong in (-1, 2**64, 10**30, 1.5, True, "0", None)),
+    ],
 )
 def test_bad_options_are_refused(options):
-    with pytest.raises(TaskError):
+    with pytest.raises(TaskError, match=next(iter(options))):
         Arithmetic(**options)
 
 
-def test_negative_indices_are_refused():
-    with pytest.raises(IndexError):
-        Arithmetic()[-1]
+def test_integers_of_numpy_will_do():
+    assert Arithmetic(difficulty=np.int64(3), seed=np.int64(1))[np.int64(2)] == Arithmetic(difficulty=[3, 3], seed=1)[2]
+
+
+@pytest.mark.parametrize("index", [-1, 2**64, 10**30])
+def test_indices_out_of_range_are_refused(index):
+    with pytest.raises(IndexError, match="no index"):
+        Arithmetic()[index]
+
+
+def test_an_index_is_an_integer():
+    with pytest.raises(TypeError):
+        Arithmetic()[1.5]
+    assert Arithmetic(seed=2**64 - 1)[2**64 - 1].answer
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ import pytest
 import agon_env
 from agon_env.errors import DependencyNotInstalled, TaskError
 from agon_env.tasks import Task, load_task, split_of
-from agon_env.tasks.deepmath import HUB_ID, DeepMath
+from agon_env.tasks.benchmarks import DeepMath
 from agon_env.tasks.rows import BadRow, difficulty_of, gold_of, guessable
 from agon_env.tasks.task import normalise_question
+
+HUB_ID = DeepMath.origin.hub_id
 
 ROWS = [
     {
@@ -128,7 +130,7 @@ BAD = [
     ({"question": "q1"}, "no final_answer"),
     ({"question": "q2", "final_answer": "$ $"}, "final_answer is empty"),
     ({"question": "q3", "final_answer": r"\boxed{"}, "final_answer is empty"),
-    ({"question": "q4", "final_answer": ["1"]}, "final_answer is neither text nor a number"),
+    ({"question": "q4", "final_answer": {"a": 1}}, "final_answer is neither text nor a number"),
     ({"question": "q5", "final_answer": float("nan")}, "final_answer is not finite"),
     ({"question": "q6", "final_answer": "1", "difficulty": "hard"}, "difficulty is not a number"),
     ({"question": "q7", "final_answer": "1", "difficulty": [5]}, "difficulty is not a number"),
@@ -238,7 +240,7 @@ def test_a_hub_data_set_is_read_by_its_columns(monkeypatch):
         return datasets.Dataset.from_list(rows)
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    task = DeepMath(hub_id=HUB_ID, split=None)
+    task = DeepMath(hub_id=DeepMath.origin.hub_id, split=None)
     assert asked == [(HUB_ID, "train")]
     assert task.size == 60
     assert HUB_ID in task.source

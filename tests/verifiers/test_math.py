@@ -58,6 +58,8 @@ EQUAL = [
     (r"S_3 \times \mathbb{Z}_2", r"S_3\times\mathbb{Z}_{2}"),
     ("9^{9^{9}}", "9^{9^{9}}"),
     (r"\max\{1, |x|\}", r"\max(|x|, 1)"),
+    ("12", "१२"),  # digits of any script have their value
+    ("2500000", "２,５００,０００"),
 ]
 
 DIFFERENT = [
@@ -134,6 +136,14 @@ def test_never_credits_another_answer(gold, answer):
     assert VERIFIER.score(boxed(answer), gold) == Verdict(0.0, answer, "different")
 
 
+@pytest.mark.parametrize("code", ["open({path!r}, 'w')", "__import__('pathlib').Path({path!r}).touch()"])
+def test_an_answer_is_never_run(tmp_path, code):
+    path = tmp_path / "ran"
+    for answer in (code.format(path=str(path)), rf"\sqrt{{2}} + {code.format(path=str(path))}"):
+        assert VERIFIER.score(boxed(answer), r"\sqrt{8}").score in (0.0, None)
+    assert not path.exists()
+
+
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
@@ -152,6 +162,12 @@ def test_never_credits_another_answer(gold, answer):
         ("Final Answer: **73**", "73"),
         ("**Answer:** $204$", "$204$"),
         ("answer: 1\nAnswer: 2", "2"),
+        ("**Final Answer:**\n\n$42$\n\nDone.", "$42$"),
+        ("Answer:\n", None),
+        (r"\boxed {42}", "42"),
+        (r"\boxed{5} \\ hence \boxed{\text{so } \{6\}}", r"\text{so } \{6\}"),
+        (r"<think>a</think><think>\boxed{1}</think>\boxed{2}", "2"),
+        (r"<think>\boxed{", None),
         ("The answer is 5", None),
         ("It is 5", None),
         ("", None),
@@ -164,7 +180,7 @@ def test_extracts_the_last_box_or_answer_line(text, answer):
 
 def test_missing_things_have_their_own_reasons():
     assert VERIFIER.score("no idea", "3") == Verdict(0.0, None, "no answer")
-    assert VERIFIER.score(boxed("3"), " ") == Verdict(None, "3", "no gold")
+    assert VERIFIER.score(boxed("3"), " ") == Verdict(0.0, "3", "no gold")
     assert VERIFIER.score(boxed("1" * 2000), "1").reason == "too long"
 
 
@@ -222,6 +238,22 @@ def test_any_text_gets_a_verdict(text):
     assert impatient.score(boxed(text), "7").score in (0.0, 1.0, None)
     assert impatient.score(boxed("7"), text).score in (0.0, 1.0, None)
     assert impatient.score(text, text).score in (0.0, 1.0, None)
+
+
+HOSTILE = [
+    *PIECES, "1 ", "1 000 ", "1,", "a ", "x<", "a=1,", " and ", r"\text{ or }", r"\pmod ", r"\cup ", r"\{", r"\mathrm{m}",
+    "cm ", r"\frac{1}{", r"{\over", r"\begin{array}{c", "&", "\\\\", "**", r"\left", r"0.\overline{", "!", "--", "_{",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_answer_is_slow_to_read(piece):
+    impatient = MathVerifier(deadline=0.5)
+    answer = (piece * 1000)[:990]
+    start = time.process_time()
+    for gold in ("7", "x=2, y=3", "[2,5)", answer[:500]):
+        impatient.score(f"answer: {answer}", gold)
+    assert time.process_time() - start < 2
 
 
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "math_cases.jsonl"

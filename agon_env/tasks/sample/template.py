@@ -34,6 +34,8 @@ class Template:
 
     name: str
     topic: str
+    sample: str
+    """The embedded sample that it is for."""
     draw: Callable[[Random], Draft]
 
 
@@ -41,13 +43,13 @@ TEMPLATES: dict[str, Template] = {}
 """All kinds of problem, in the order in which they are defined."""
 
 
-def template(topic: str) -> Callable[[Callable[[Random], Draft]], Callable[[Random], Draft]]:
+def template(topic: str, *, sample: str = "deepmath") -> Callable[[Callable[[Random], Draft]], Callable[[Random], Draft]]:
     """Register a function of a random source as a kind of problem."""
 
     def register(draw: Callable[[Random], Draft]) -> Callable[[Random], Draft]:
         if draw.__name__ in TEMPLATES:
             raise ValueError(f"two templates are called {draw.__name__}")
-        TEMPLATES[draw.__name__] = Template(draw.__name__, topic, draw)
+        TEMPLATES[draw.__name__] = Template(draw.__name__, topic, sample, draw)
         return draw
 
     return register

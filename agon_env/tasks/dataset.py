@@ -1,42 +1,57 @@
-r"""`DeepMath`: hard problems with one verifiable answer, in the schema of DeepMath-103K (arXiv 2504.11456).
-
-A row holds `question`, `final_answer` (bare LaTeX), `difficulty` (half points on the 1–10 scale of the Art of
-Problem Solving) and `topic`. Rows come from a Hugging Face data set, from a file, or from a small sample that
-is part of this package.
-"""
+"""`Dataset`: problems with one verifiable answer from a Hugging Face data set, from a file, or from an embedded sample."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from agon_env.errors import TaskError
 from agon_env.tasks.rows import COLUMNS, guessable, problems_of, read_file, read_hub
 from agon_env.tasks.task import Problem, Split, split_of
 from agon_env.verifiers.math import MathVerifier
+from agon_env.verifiers.tolerance import without_tolerance
 from agon_env.verifiers.verdict import Verifier
 
-HUB_ID = "zwhe99/DeepMath-103K"
-SAMPLE = Path(__file__).parent / "data" / "deepmath_sample.jsonl"
+SAMPLES = Path(__file__).parent / "data"
 INSTRUCTION = r"Reason step by step, and put your final answer in \boxed{}."
+VERIFIERS: Mapping[str, type[Verifier]] = MappingProxyType({"math": MathVerifier})
+"""Name → verifier, for `from_dataset`."""
 
 
-class DeepMath:
-    """A data set of mathematical problems; it never changes once it is loaded."""
+@dataclass(frozen=True)
+class Origin:
+    """Where a well-known data set is, and what its columns are called."""
 
-    name = "deepmath"
-    instruction = INSTRUCTION
+    hub_id: str
+    """The Hugging Face data set."""
+    subset: str | None = None
+    """Its configuration."""
+    hub_split: str = "train"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Names of our schema → names in the data set, for those that differ; "" for one that means something else there."""
+    sample: str | None = None
+    """File of the embedded sample, which is in our schema."""
+
+
+class Dataset:
+    """A data set of problems; it never changes once it is loaded. Subclasses declare where it is."""
+
+    name: str
+    origin: ClassVar[Origin | None] = None
+    instruction: str = INSTRUCTION
 
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
         *,
         hub_id: str | None = None,
-        hub_split: str = "train",
+        hub_split: str | None = None,
+        subset: str | None = None,
         split: Split | None = "train",
         difficulty: tuple[float, float] | None = None,
         drop_guessable: bool = False,
@@ -48,12 +63,13 @@ class DeepMath:
             path: a JSONL or Parquet file.
             hub_id: a Hugging Face data set, for example "zwhe99/DeepMath-103K". If it can't be had this raises;
                 nothing else is taken in its place.
-            hub_split: the split of the Hugging Face data set; DeepMath-103K has "train" alone.
+            hub_split: the split of the Hugging Face data set. Default: the declared one, or "train".
+            subset: the configuration of the Hugging Face data set, for those that have several.
             split: "train" or "test", by a stable hash of the question; None takes both.
             difficulty: keep the rows from the least to the greatest difficulty, both included.
             drop_guessable: leave out the rows whose answer is Yes, No, True, False or a single letter.
-            columns: names of this schema → names in the data set, for those that differ, for example
-                `{"question": "prompt", "final_answer": "ground_truth"}`.
+            columns: names of the schema (`agon_env.tasks.rows.COLUMNS`) → names in the data set, for those that differ,
+                for example `{"question": "prompt", "final_answer": "ground_truth"}`.
 
         Raises:
             TaskError: the data can't be read, or no problem is left.
@@ -63,11 +79,13 @@ class DeepMath:
             "path": None if path is None else str(Path(path).expanduser().absolute()),
             "hub_id": hub_id,
             "hub_split": hub_split,
+            "subset": subset,
             "split": split,
             "difficulty": difficulty,
             "drop_guessable": drop_guessable,
             "columns": None if columns is None else dict(columns),
         }
+        self.verifier: Verifier = MathVerifier()
         self._load(**self._options)
         self.announce()
 
@@ -76,7 +94,8 @@ class DeepMath:
         *,
         path: str | None,
         hub_id: str | None,
-        hub_split: str,
+        hub_split: str | None,
+        subset: str | None,
         split: Split | None,
         difficulty: tuple[float, float] | None,
         drop_guessable: bool,
@@ -88,17 +107,23 @@ class DeepMath:
             raise TaskError(f'split is "train", "test" or None for both, not {split!r}')
         if unknown := sorted(set(columns or {}) - set(COLUMNS)):
             raise TaskError(f"columns maps {', '.join(COLUMNS)} to the names in the data; it has no {unknown[0]!r}")
-        names = {name: name for name in COLUMNS} | dict(columns or {})
         low, high = self.difficulty = (float("-inf"), float("inf")) if difficulty is None else _bounds(difficulty)
         self.split: Split | None = split
-        self.verifier: Verifier = MathVerifier()
         self.embedded_sample = path is None and hub_id is None
+        names = {name: name for name in COLUMNS}
+        if self.origin is not None and not self.embedded_sample:
+            names |= self.origin.columns
+        names |= dict(columns or {})
         if hub_id is not None:
             self.source = f"Hugging Face data set {hub_id}"
-            rows = read_hub(hub_id, hub_split, names.values())
+            declared = self.origin if self.origin is not None and self.origin.hub_id == hub_id else Origin(hub_id)
+            rows = read_hub(hub_id, hub_split or declared.hub_split, names.values(), subset=subset or declared.subset)
+        elif path is not None:
+            self.source = f"file {path}"
+            rows = read_file(Path(path))
         else:
-            self.source = f"file {path}" if path is not None else "embedded sample of agon-env (not DeepMath-103K)"
-            rows = read_file(SAMPLE if path is None else Path(path))
+            self.source = f"embedded sample of agon-env (not {self._title})"
+            rows = read_file(self._sample())
         usable, dropped = problems_of(rows, names)
         self.dropped: Mapping[str, int] = MappingProxyType(dict(dropped))
         self._problems: tuple[Problem, ...] = tuple(
@@ -111,12 +136,26 @@ class DeepMath:
         if not self._problems:
             raise TaskError(self._nothing_left(len(usable), names))
 
+    @property
+    def _title(self) -> str:
+        return type(self).__name__ if self.origin is None else self.origin.hub_id.partition("/")[2]
+
+    def _sample(self) -> Path:
+        if self.origin is None:
+            raise TaskError("name a data set: the path of a JSONL or Parquet file, or hub_id=")
+        if self.origin.sample is None:
+            raise TaskError(
+                f"{self._title} has no embedded sample; pass hub_id={self.origin.hub_id!r}, or the path of a JSONL or Parquet "
+                "file"
+            )
+        return SAMPLES / self.origin.sample
+
     def announce(self) -> None:
         """Warn of what a user must know: that this is the embedded sample, that rows were dropped."""
-        if self.embedded_sample:
+        if self.embedded_sample and self.origin is not None:
             warnings.warn(
-                f"DeepMath uses the embedded sample of agon-env: {self.size} problems, not the data set itself. For that pass "
-                f"hub_id={HUB_ID!r} or the path of a JSONL or Parquet file",
+                f"{type(self).__name__} uses the embedded sample of agon-env: {self.size} problems, not the data set itself. "
+                f"For that pass hub_id={self.origin.hub_id!r} or the path of a JSONL or Parquet file",
                 stacklevel=3,
             )
         if self.dropped:
@@ -141,14 +180,14 @@ class DeepMath:
 
     def solution(self, problem: Problem) -> str:
         """Return a short text that ends in the boxed answer."""
-        return rf"The final answer is \boxed{{{problem.answer}}}"
+        return rf"The final answer is \boxed{{{without_tolerance(problem.answer)}}}"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> DeepMath:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Dataset:
         return self
 
-    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # what it was made of, not 100,000 rows; the other process reads the same source
-        return _restore, (self._options,)
+        return _restore, (type(self), self.name, self.verifier, self._options)
 
     def _nothing_left(self, usable: int, names: Mapping[str, str]) -> str:
         if usable:
@@ -160,9 +199,40 @@ class DeepMath:
         return f"{self.source} holds no usable row; dropped {dropped}. It should hold {wanted}; see columns="
 
 
-def _restore(options: dict[str, Any]) -> DeepMath:
-    task = DeepMath.__new__(DeepMath)
-    task._options = options
+def from_dataset(
+    path_or_id: str | os.PathLike[str],
+    *,
+    columns: Mapping[str, str] | None = None,
+    verifier: str | Verifier = "math",
+    name: str | None = None,
+    **options: Any,
+) -> Dataset:
+    """Return any data set of questions with answers as a task.
+
+    Args:
+        path_or_id: a JSONL or Parquet file, or the id of a Hugging Face data set.
+        columns: names of the schema → names in the data set, see `Dataset`.
+        verifier: the name of a verifier (see `VERIFIERS`), or a verifier.
+        name: name of the task. Default: that of the data set.
+        **options: see `Dataset`.
+
+    Raises:
+        TaskError, DependencyNotInstalled: see `Dataset`.
+    """
+    text = os.fspath(path_or_id)
+    is_file = Path(text).expanduser().exists() or Path(text).suffix in (".jsonl", ".json", ".ndjson", ".parquet", ".pq", ".csv")
+    if isinstance(verifier, str):
+        if verifier not in VERIFIERS:
+            raise TaskError(f"there is no verifier {verifier!r}; choose one of {', '.join(VERIFIERS)}, or pass a verifier")
+        verifier = VERIFIERS[verifier]()
+    task = Dataset(path=text if is_file else None, hub_id=None if is_file else text, columns=columns, **options)
+    task.name, task.verifier = name or Path(text).stem, verifier
+    return task
+
+
+def _restore(cls: type[Dataset], name: str, verifier: Verifier, options: dict[str, Any]) -> Dataset:
+    task = cls.__new__(cls)
+    task.name, task.verifier, task._options = name, verifier, options
     task._load(**options)
     return task
 

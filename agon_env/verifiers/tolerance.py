@@ -1,0 +1,52 @@
+"""Golds that need not be met exactly, because their data set says how far off an answer may be."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from agon_env.verifiers.exact import read_number, split_unit
+from agon_env.verifiers.expression import parse, symbols
+from agon_env.verifiers.latex import normalise
+from agon_env.verifiers.structure import Compare, same
+
+_TOLERANCE = re.compile(r"(?P<value>.*?)\s*\\tolerance\{(?P<tolerance>[-+.\deE]+)\}", re.DOTALL)
+
+
+def with_tolerance(gold: str, tolerance: float) -> str:
+    """Return a gold that every value at most `tolerance` away from it meets."""
+    return rf"{gold} \tolerance{{{tolerance!r}}}"
+
+
+def has_tolerance(gold: str) -> bool:
+    """Return whether a gold says how far off an answer may be."""
+    return _TOLERANCE.fullmatch(gold) is not None
+
+
+def without_tolerance(gold: str) -> str:
+    """Return a gold as an answer would write it."""
+    found = _TOLERANCE.fullmatch(gold)
+    return found["value"] if found else gold
+
+
+def same_within(gold: str, answer: str, compare: Compare) -> bool:
+    """Return whether `answer` is the gold, or a number near enough to it; units must agree where both name one."""
+    found = _TOLERANCE.fullmatch(gold)
+    assert found
+    if same(found["value"], answer, compare):
+        return True
+    value, gold_unit = split_unit(normalise(found["value"]))
+    near, unit = split_unit(normalise(re.sub(r"^\s*\\approx", "", answer)))
+    if gold_unit and unit and gold_unit != unit:
+        return False
+    numbers = read_number(value), read_number(near)
+    tolerance = Fraction(found["tolerance"])
+    if numbers[0] is not None and numbers[1] is not None:
+        return abs(numbers[0] - numbers[1]) <= tolerance
+    try:
+        expressions = parse(value), parse(near)
+    except (ValueError, RecursionError):
+        return False
+    if symbols(expressions[0]) | symbols(expressions[1]):
+        return False
+    return compare("within", ("pair", expressions[0], ("num", str(tolerance))), expressions[1])

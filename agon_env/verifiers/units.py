@@ -1,0 +1,48 @@
+"""Words that may follow a value without changing it. Anything else ("14 or more", "14 dozen") is not read as a unit."""
+
+from __future__ import annotations
+
+import re
+
+_MEASURES = {
+    "mm": "millimeter millimetre", "cm": "centimeter centimetre", "dm": "decimeter decimetre", "m": "meter metre",
+    "km": "kilometer kilometre", "in": "inch inches", "ft": "foot feet", "yd": "yard", "mi": "mile", "mg": "milligram",
+    "g": "gram", "kg": "kilogram kilo", "t": "ton tonne", "lb": "pound", "oz": "ounce", "s": "sec second", "min": "minute",
+    "h": "hr hour", "ms": "millisecond", "ml": "milliliter millilitre", "l": "liter litre", "gal": "gallon", "mol": "mole",
+    "usd": "dollar buck", "rad": "radian", "n": "newton", "j": "joule", "w": "watt", "v": "volt", "hz": "hertz", "pa": "pascal",
+    "ohm": "ohm",
+}  # fmt: skip
+"""Short form → the other names of the unit."""
+_COUNTED = (
+    "cent euro nickel dime coin bill unit day week month year yr decade night person people man men woman women child "
+    "children kid boy girl student teacher friend player member guest worker employee customer family team class group "
+    "way point mark vote digit number integer element term solution root value page book word letter sentence card ball "
+    "marble block box boxes bag basket bottle cup glass jar can pack package piece slice bowl plate tablespoon teaspoon "
+    "apple orange banana lemon egg cookie cake pie pizza sandwich candy candies cupcake tree flower plant seed leaf "
+    "leaves bird fish dog cat cow horse chicken duck sheep rabbit animal car bus buses truck bike bicycle train ticket "
+    "seat room house floor door window table chair toy doll game shirt dress shoe sock hat pencil pen crayon sticker "
+    "stamp photo picture step lap trip calorie square triangle circle angle side edge vertex vertices face diagonal path "
+    "tile cube bead rope stone battery batteries berry berries cherry cherries strawberry strawberries party parties"
+)
+_NAMES = {name: short for short, names in _MEASURES.items() for name in [short, *names.split()]} | {
+    word: word for word in _COUNTED.split()
+}
+_PER = re.compile(r"\s*(?:\bper\b|/)\s*")
+_POWER = re.compile(r"(?P<square>square|sq\.?)\s+|(?:cubic|cu\.?)\s+")
+
+
+def read_unit(words: str, power: str) -> str:
+    """Return one name for a unit, "" if the words are none: "Miles per hour" → "mi/h", "square feet" → "ft2".
+
+    Args:
+        words: what follows the value.
+        power: the exponent of the unit, "" if it has none.
+    """
+    over, slash, under = _PER.sub("/", words.strip(" .").lower(), count=1).partition("/")
+    if over == "mph" and not slash:
+        over, slash, under = "mile", "/", "hour"
+    if prefix := _POWER.match(over):
+        over, power = over[prefix.end() :], power or ("2" if prefix["square"] else "3")
+    names = [_NAMES.get(name) or _NAMES.get(name.removesuffix("s"), "") for name in ([over, under] if slash else [over])]
+    unit = "/".join(names) + power
+    return "" if not all(names) else "unit" if unit in ("unit2", "unit3") else unit

@@ -1,0 +1,94 @@
+"""What a run needs to go on survives a crash at any moment. Traps T58 and T59 of the reported faults."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from learner_fixtures import tiny_base, tiny_rows
+
+from algos.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from algos.grpo import GRPO
+from algos.learner import LocalLearner
+from algos.run_folder import RunFolder
+from algos.types import Batch
+
+
+def tiny_run(*names: str, trained: bool = True) -> SimpleNamespace:
+    """What `save_checkpoint` and `load_checkpoint` read of a run."""
+    base, *policies = tiny_base(*names, trained=trained)
+    run = SimpleNamespace(base=base, learner=LocalLearner(base), algorithm=GRPO(), step=0, before={"n": 1})
+    run.policies = {policy.name: policy for policy in policies}
+    return run
+
+
+def advance(run: SimpleNamespace) -> None:
+    for policy in run.policies.values():
+        run.learner.forward_backward(policy, Batch(tuple(tiny_rows(2, seed=run.step))))
+        run.learner.optim_step(policy)
+    run.step += 1
+
+
+def saved(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "checkpoint").iterdir())
+
+
+def weights(run: SimpleNamespace) -> list[torch.Tensor]:
+    return [parameter.detach().clone() for policy in run.policies.values() for parameter in policy.parameters()]
+
+
+def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("at", ["save_file", "write_json", "os.replace"])
+def test_t58_the_old_checkpoint_stays_until_the_new_one_is_complete(tmp_path, monkeypatch, at):
+    run = tiny_run("alice", "bob")
+    advance(run)
+    save_checkpoint(run, tmp_path)
+    old = weights(run)
+    advance(run)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"algos.checkpoint.{at}", full)
+        with pytest.raises(OSError, match="no space"):
+            save_checkpoint(run, tmp_path)
+    again = tiny_run("alice", "bob", trained=False)
+    load_checkpoint(again, tmp_path)
+    assert (again.step, again.before) == (1, {"n": 1})
+    assert same(weights(again), old)
+    save_checkpoint(run, tmp_path)
+    assert saved(tmp_path) == ["step-2"]
+    load_checkpoint(again, tmp_path)
+    assert again.step == 2
+    assert same(weights(again), weights(run))
+
+
+def test_without_a_checkpoint_a_run_begins_anew(tmp_path):
+    run = tiny_run("alice")
+    load_checkpoint(run, tmp_path)
+    assert run.step == 0
+
+
+def test_a_checkpoint_of_other_policies_is_refused(tmp_path):
+    save_checkpoint(tiny_run("alice"), tmp_path)
+    with pytest.raises(CheckpointError, match="'bob'"):
+        load_checkpoint(tiny_run("alice", "bob"), tmp_path)
+
+
+def test_t59_steps_that_are_done_again_are_logged_once(tmp_path):
+    folder = RunFolder(tmp_path)
+    for step in range(3):
+        folder.log(step, {"loss": float(step)})
+    folder.close()
+    with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"step": 3, "lo')  # the machine went down here; the last checkpoint was that after step 0
+    folder = RunFolder(tmp_path, first_step=1)
+    folder.log(1, {"loss": float("nan")})
+    folder.close()
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert records == [{"step": 0, "loss": 0.0}, {"step": 1, "loss": None}]

@@ -1,0 +1,141 @@
+"""The console script: exit codes, and messages instead of tracebacks."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from algos import cli
+
+ROOT = Path(__file__).parents[2]
+FAST = [
+    "--env-options",
+    "difficulty=2",
+    "--steps",
+    "1",
+    "--problems",
+    "2",
+    "--group-size",
+    "2",
+    "--eval-problems",
+    "4",
+    "--max-tokens",
+    "32",
+]
+
+
+def agon(*args: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["agon", *args])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+def test_envs_lists_every_contest(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import agon_env
+
+    assert agon("envs", monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert all(id in shown for id in agon_env.list_envs())
+
+
+def test_agents_lists_every_player(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert agon("agents", monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("random", "oracle", "human", "embedded"))
+
+
+def test_check_passes_a_good_contest_and_fails_a_bad_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import agon_env
+    from agon_env.games import Solo
+
+    class Forgetful(Solo):
+        def prompt(self, role: str) -> str:
+            self.asked = getattr(self, "asked", 0) + 1
+            return f"{super().prompt(role)} ({self.asked})"
+
+    assert agon("check", "ArithmeticSolo-v0", monkeypatch=monkeypatch) == 0
+    agon_env.register("tests/Forgetful-v0", Forgetful, kwargs={"task": "arithmetic"}, force=True)
+    try:
+        assert agon("check", "tests/Forgetful-v0", monkeypatch=monkeypatch) == 1
+    finally:
+        del agon_env.registry["tests/Forgetful-v0"]
+    assert "breaks a rule" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["check", "Nope-v0"], "there is no contest Nope"),
+        (["eval", "nowhere"], "not the folder of a run"),
+        (["train", "--resume", "nowhere"], "not the folder of a run"),
+        (["train", "--env-options", "nope=1"], "does not take the option 'nope'"),
+        (["train", "--env", "ArithmeticSolo-v0"], "needs a contest for 2 players"),
+        (["train", "--env", "ArithmaticDuel-v0"], "ArithmeticDuel"),
+    ],
+)
+def test_mistakes_get_a_sentence_and_exit_code_2(
+    args: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert agon(*args, monkeypatch=monkeypatch) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "Traceback" not in shown
+
+
+def test_train_then_eval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert agon("train", *FAST, "--output-dir", str(tmp_path), "--name", "run", monkeypatch=monkeypatch) == 0
+    capsys.readouterr()
+    assert agon("eval", str(tmp_path / "run"), "--problems", "4", monkeypatch=monkeypatch) == 0
+    figures = json.loads(capsys.readouterr().out)
+    after = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))["after"]
+    assert {key: figures[key] for key in after if key != "ci95"} == {key: after[key] for key in after if key != "ci95"}
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+    """The real thing: a process of its own, a real signal, and the command that it prints works."""
+    command = [
+        sys.executable,
+        str(ROOT / "examples" / "train_competitive.py"),
+        *FAST,
+        "--output-dir",
+        str(tmp_path),
+        "--name",
+        "run",
+    ]
+    command[command.index("--steps") + 1] = "200"
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("step 2/"):
+            process.send_signal(2)
+            break
+    rest = process.stdout.read()
+    assert process.wait(timeout=120) == cli.INTERRUPTED
+    assert f"agon train --resume {tmp_path / 'run'}" in " ".join(rest.split())
+    steps = len((tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    resumed = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from algos.cli import main; main()",
+            "train",
+            "--resume",
+            str(tmp_path / "run"),
+            "--steps",
+            str(steps + 1),
+        ],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=240,
+        check=False,
+    )
+    assert resumed.returncode == 0, resumed.stderr
+    assert (tmp_path / "run" / "summary.json").exists()
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == steps + 1
