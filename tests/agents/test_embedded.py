@@ -103,9 +103,9 @@ def test_on_the_default_dial_there_is_room_to_learn_and_something_to_learn_from(
 
 def test_the_dial_reaches_from_easy_to_impossible(model, tokenizer):
     torch.manual_seed(0)
-    easy, impossible = (make.evaluate(model, tokenizer, problems=64, difficulty=d)["alone"] for d in (1, 26))
-    assert easy > 0.45
-    assert impossible < 0.25
+    easy, impossible = (make.evaluate(model, tokenizer, problems=96, difficulty=d)["alone"] for d in (1, 26))
+    assert easy > 0.35  # about a half: the other half of its answers are guesses
+    assert impossible < 0.22  # a tenth, as by guessing
 
 
 def test_the_maker_writes_a_folder_that_loads(tmp_path: Path):
