@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import tyro
 
+from agents.sampling import MIN_TEMPERATURE
 from algos.algorithm import Algorithm
 from algos.competitive import CompetitiveGRPO
 from algos.errors import ConfigError
@@ -108,8 +109,10 @@ class TrainConfig:
                 raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
         if self.group_size * self.answers < 2:
             raise ConfigError("a group needs two turns to compare: raise group_size or answers")
-        if not self.temperature > 0:
-            raise ConfigError(f"temperature must be above 0 to learn from what is sampled, not {self.temperature}")
+        if not self.temperature >= MIN_TEMPERATURE:
+            raise ConfigError(
+                f"temperature must be at least {MIN_TEMPERATURE} to learn from what is sampled, not {self.temperature}"
+            )
         self.contest_options()
 
     def contest_options(self) -> dict[str, Any]:

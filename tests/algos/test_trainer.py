@@ -320,7 +320,7 @@ def test_flags_override_the_preset() -> None:
         ("algorithm", "magic", "algorithm must be one of competitive_grpo, grpo"),
         ("problems", 0, "problems must be at least 1"),
         ("steps", -1, "steps must be at least 0"),
-        ("temperature", 0.0, "temperature must be above 0"),
+        ("temperature", 0.0, "temperature must be at least"),
         ("group_size", 1, "a group needs two turns"),
         ("env_options", ("difficulty",), "a contest option is name=value"),
     ],

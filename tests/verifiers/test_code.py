@@ -372,7 +372,8 @@ def test_the_command_prints_a_line_for_each_row_and_a_summary(tmp_path, capsys, 
     assert last["summary"]["skipped"] == 2
     assert all(math.isfinite(result["seconds"]) for result in results)
     assert "sandbox:" in out.err
-    assert cli.verify_code(tmp_path / "none.jsonl", allow_unisolated=True) == 1
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        cli.verify_code(tmp_path / "none.jsonl", allow_unisolated=True)
 
 
 SHARED = Path(__file__).parents[3] / "shared"
