@@ -93,6 +93,12 @@ class Ticker:
         else:
             self._console.say(f"{self._what} {done}/{self._total}  {note}".rstrip())
 
+    def sampling(self, ended: int, rows: int) -> None:
+        """Say how far the sampling of a batch is; shown on the live line alone."""
+        if self._bar is not None:
+            bar, task = self._bar
+            bar.update(task, note=f"sampled {ended}/{rows}")
+
 
 def _share(evaluation: Mapping[str, Any], key: str) -> str:
     if key not in evaluation:

@@ -66,6 +66,7 @@ class Run:
     base: SharedBase
     policies: dict[str, LLMPolicy]
     learner: LocalLearner
+    engine: TorchEngine
     params: SamplingParams
     step: int = 0
     before: dict[str, Any] | None = None
@@ -111,7 +112,7 @@ class Run:
         }
         loss = replace(config.loss, max_tokens=config.loss.max_tokens or config.max_tokens)
         learner = LocalLearner(base, loss=loss, optim=config.optim, total_steps=config.steps)
-        return cls(config, algorithm, contest, held_out, base, policies, learner, params)
+        return cls(config, algorithm, contest, held_out, base, policies, learner, engine, params)
 
     def evaluate(self, on_contest: Callable[[int], None] | None = None) -> tuple[Evaluation, list[Contest]]:
         """Play the held-out problems with the policies as they are."""
@@ -224,11 +225,15 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
     console.banner("agon-env", banner_facts(run, folder_path))
     try:
         if run.before is None and config.eval_problems:
-            run.before = _judge(run, folder, console, "before")
+            run.before = _judge_aloud(run, folder, console, "before")
             save_checkpoint(run, folder_path)
         with _finish_step_on_interrupt() as interrupted, console.progress("step", config.steps, done=run.step) as tick:
+            run.engine.progress = tick.sampling
             while run.step < config.steps:
                 stats, played = run.advance()
+                if config.eval_every and run.step % config.eval_every == 0 and run.step < config.steps:
+                    figures = _judge(run, folder)
+                    stats |= {f"eval/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
                 folder.log(run.step - 1, stats)
                 folder.show(run.step - 1, "contest", played.contests[0])
                 tick(run.step, _note(stats))
@@ -236,13 +241,11 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
                     save_checkpoint(run, folder_path)
                 if interrupted:
                     raise Interrupted(folder_path)
-                if config.eval_every and run.step % config.eval_every == 0 and run.step < config.steps:
-                    _judge(run, folder, console, f"step {run.step}")
         for name, policy in run.policies.items():
             run.learner.save(policy, folder_path / name)
         save_checkpoint(run, folder_path)
         if run.before is not None:
-            after = _judge(run, folder, console, "after")
+            after = _judge_aloud(run, folder, console, "after")
             folder.write("summary.json", {"before": run.before, "after": after})
             console.before_after(run.before, after, title=f"{config.env}, {config.algorithm}, seed {config.seed}")
         console.say(f"Run folder: {folder_path}   (tensorboard --logdir {folder_path.parent})")
@@ -288,13 +291,18 @@ def banner_facts(run: Run, folder: Path) -> dict[str, str]:
     }
 
 
-def _judge(run: Run, folder: RunFolder, console: RunConsole, when: str) -> dict[str, Any]:
-    with console.progress(f"evaluate {when}:", run.config.eval_problems) as tick:
-        evaluation, contests = run.evaluate(on_contest=tick)
-    figures = evaluation.summary()
-    folder.log_evaluation(run.step, figures)
+def _judge(run: Run, folder: RunFolder, on_contest: Callable[[int], None] | None = None) -> dict[str, Any]:
+    evaluation, contests = run.evaluate(on_contest)
     for number, contest in enumerate(contests[:4]):
         folder.show(run.step, f"held_out/{number}", contest)
+    return evaluation.summary()
+
+
+def _judge_aloud(run: Run, folder: RunFolder, console: RunConsole, when: str) -> dict[str, Any]:
+    with console.progress(f"evaluate {when}:", run.config.eval_problems) as tick:
+        run.engine.progress = tick.sampling
+        figures = _judge(run, folder, tick)
+    folder.log_evaluation(run.step, figures)
     return figures
 
 
@@ -304,7 +312,12 @@ def _row(turn: Turn, advantage: float) -> Row:
 
 
 def _note(stats: Stats) -> str:
-    shown = {"draft": "pair/draft_pass1", "answer": "pair/answer_pass1", "fix": "pair/fix_rate"}
+    shown = {
+        "draft": "pair/draft_pass1",
+        "answer": "pair/answer_pass1",
+        "fix": "pair/fix_rate",
+        "held-out": "eval/answer_pass1",
+    }
     parts = [f"{name} {100 * stats[key]:3.0f} %" for name, key in shown.items() if key in stats]
     return "  ".join([*parts, f"{stats['time/sample'] + stats['time/update']:.1f} s/step"])
 

@@ -38,15 +38,17 @@ LEAVE_SHARE = 8
 class TorchEngine:
     """Samples with the policy's own model, under the policy's adapter."""
 
-    def __init__(self, *, max_rows: int | None = None) -> None:
+    def __init__(self, *, max_rows: int | None = None, progress: Progress | None = None) -> None:
         """Make an engine.
 
         Args:
             max_rows: most rows that are in memory at once; None takes all that are asked for.
+            progress: told how far a call is, where the call itself names nobody.
         """
         if max_rows is not None and max_rows < 1:
             raise ValueError(f"max_rows must be at least 1, not {max_rows}")
         self.max_rows = max_rows
+        self.progress = progress
 
     def sample(
         self,
@@ -64,7 +66,7 @@ class TorchEngine:
             prompts: token ids.
             params: how to sample.
             seeds: one for each row, in [0, 2**128).
-            progress: called now and then with the rows that have ended and the rows in all.
+            progress: called after every token with the rows that have ended and the rows in all. Default: the engine's.
 
         Raises:
             PromptTooLong: a prompt fills the model's context.
@@ -94,7 +96,7 @@ class TorchEngine:
                     params,
                     eos_ids=base.eos_ids,
                     context_length=base.context_length,
-                    progress=_shifted(progress, start, len(rows)),
+                    progress=_shifted(progress or self.progress, start, len(rows)),
                 )
                 for index, completion in zip(chunk, found, strict=True):
                     completions[index] = completion

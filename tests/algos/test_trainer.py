@@ -237,7 +237,16 @@ def test_the_live_line_is_drawn_on_a_terminal(tmp_path: Path) -> None:
     console = RunConsole(Console(file=screen, width=120, force_terminal=True))
     train(dataclasses.replace(FAST, steps=1, eval_problems=0, output_dir=str(tmp_path)), console=console)
     assert "1/1" in screen.getvalue()
+    assert "sampled" in screen.getvalue()
     assert "answer" in screen.getvalue()
+
+
+def test_evaluations_on_the_way_are_logged_with_their_step(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    console = RunConsole(Console(file=screen, width=120, force_terminal=True))
+    run = train(dataclasses.replace(FAST, steps=3, eval_every=2, output_dir=str(tmp_path)), console=console)
+    assert ["eval/answer_pass1" in record for record in metrics(run)] == [False, True, False]
+    assert "held-out" in screen.getvalue()
 
 
 # --- configs --------------------------------------------------------------------------------------------
