@@ -158,8 +158,7 @@ def _train(args: Sequence[str] | None, default: TrainConfig | None, description:
     try:
         run_training(config, resume=resume)
     except Interrupted as stopped:
-        message = f"\nStopped after a finished step; nothing is lost. Go on with:\n  agon train --resume {stopped}"
-        Console().print(Text(message), soft_wrap=True)
+        Console().print(Text(f"\n{stopped}"), soft_wrap=True)
         return INTERRUPTED
     return 0
 

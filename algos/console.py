@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,13 +11,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-ROWS: dict[str, str] = {
-    "draft_pass1": "drafts right (pass@1)",
-    "answer_pass1": "answers right (pass@1)",
-    "fix_rate": "fix rate: wrong draft → right",
-    "break_rate": "break rate: right draft → wrong",
-}
-"""Metric → how it is called in the table."""
+
+def is_duel(roles: Sequence[str]) -> bool:
+    """Return whether one drafts and the other answers, so that one can speak of fixes and breaks."""
+    return tuple(roles) == ("drafter", "challenger")
+
+
+def labels(roles: Sequence[str]) -> dict[str, str]:
+    """Return metric → how it is called in the table of a contest with these roles."""
+    if is_duel(roles):
+        return {
+            "draft_pass1": "drafts right (pass@1)",
+            "answer_pass1": "answers right (pass@1)",
+            "fix_rate": "fix rate: wrong draft → right",
+            "break_rate": "break rate: right draft → wrong",
+        }
+    if len(roles) == 1:
+        return {"answer_pass1": "answers right (pass@1)"}
+    return {"draft_pass1": f"mean score of the {roles[0]}", "answer_pass1": f"mean score of the {roles[-1]}"}
 
 
 class RunConsole:
@@ -62,18 +73,21 @@ class RunConsole:
             task = bar.add_task(what, total=total, completed=done, note="")
             yield Ticker((bar, task), self, what, total)
 
-    def before_after(self, before: Mapping[str, Any], after: Mapping[str, Any], *, title: str) -> None:
+    def before_after(self, before: Mapping[str, Any], after: Mapping[str, Any], *, roles: Sequence[str], title: str) -> None:
         """Print the figures before and after, with their 95 % intervals."""
         table = Table(title=title, title_justify="left")
         table.add_column("held-out problems")
         for name in ("before", "after", "change"):
             table.add_column(name, justify="right")
-        for key, label in ROWS.items():
+        for key, label in labels(roles).items():
             if key in before or key in after:
                 table.add_row(label, _share(before, key), _share(after, key), _change(before, after, key))
         if "mean_tokens" in before and "mean_tokens" in after:
             old, new = before["mean_tokens"], after["mean_tokens"]
             table.add_row("tokens per completion", f"{old:.1f}", f"{new:.1f}", f"{new - old:+.1f}")
+        for key, label in {"forfeits": "contests that ended by a forfeit", "truncated": "texts that were cut off"}.items():
+            if max(before.get(key, 0), after.get(key, 0)) > 0:
+                table.add_row(label, *(f"{100 * evaluation.get(key, 0):.1f} %" for evaluation in (before, after)), "")
         table.add_row("contests", str(before["n"]), str(after["n"]), "")
         self.console.print(table)
 

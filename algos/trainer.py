@@ -31,9 +31,9 @@ from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
 from agon_env.contest import Contest
 from algos.algorithm import Algorithm
-from algos.checkpoint import load_checkpoint, save_checkpoint
+from algos.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
 from algos.config import TrainConfig, load_config
-from algos.console import RunConsole
+from algos.console import RunConsole, is_duel
 from algos.curriculum import STRIDE, problem_index, task_size
 from algos.errors import ConfigError
 from algos.evaluate import Evaluation, evaluate
@@ -43,6 +43,10 @@ from algos.rollouts import Rollout, Start, rollout
 from algos.run_folder import RunFolder
 from algos.types import Batch, Row, Stats, Turn
 
+NOTHING_LEARNED = (
+    "Nothing was learned: at every step all turns of every group were paid alike. Look at the contests (TensorBoard, Text): "
+    "is the task too hard or too easy for the model, are its moves legal, are its texts cut off?"
+)
 MAY_CHANGE = ("steps", "eval_every", "checkpoint_every", "max_rows", "threads", "device", "output_dir", "name")
 """Settings that may differ when a run goes on: they change no step that was done."""
 PROBE_ROWS = 16
@@ -50,7 +54,18 @@ PROBE_ROWS = 16
 
 
 class Interrupted(Exception):
-    """The run was stopped by the user; what it had learned is saved."""
+    """The run was stopped by the user; the message says what is saved, and how to go on."""
+
+    def __init__(self, run: Path, step: int) -> None:
+        """Say what became of the run in the folder `run`, which was stopped after `step` steps."""
+        checkpoint = newest_checkpoint(run)
+        saved = int(checkpoint.name.removeprefix("step-")) if checkpoint is not None else 0
+        if saved == step:
+            kept = f"Stopped after step {step}; nothing is lost." if step else "Stopped before the first step was finished."
+        else:
+            kept = f"Stopped at once. The last checkpoint is that of step {saved}: the steps after it will be made again."
+        super().__init__(f"{kept} Go on with:\n  agon train --resume {run}")
+        self.run = run
 
 
 @dataclass
@@ -93,6 +108,11 @@ class Run:
             raise ConfigError(
                 f"the task of {config.env} has no held-out problems to evaluate on: give it a `held_out` task, or set "
                 "eval_problems=0"
+            )
+        if config.eval_problems and (named := sorted(set(config.contest_options()) & set(contest.held_out))):
+            raise ConfigError(
+                f"{named[0]!r} tells held-out problems from those to train on, so it is not an option of a run that is "
+                "evaluated: leave it out, or set eval_problems=0"
             )
         _check_groups(config, contest.roles)
         engine = TorchEngine(max_rows=config.max_rows)
@@ -210,7 +230,8 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
         console: where to report.
 
     Raises:
-        Interrupted: Ctrl-C was pressed; the step was finished and what is needed to go on is saved.
+        Interrupted: Ctrl-C was pressed. The step was finished and what is needed to go on is saved; a second Ctrl-C
+            stops at once, so that the steps since the last checkpoint have to be made again.
         ConfigError: the run can't be, or is not the one to go on with.
     """
     console = console or RunConsole()
@@ -223,11 +244,12 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
     folder = RunFolder(folder_path, first_step=run.step)
     folder.write("config.json", config.to_dict())
     console.banner("agon-env", banner_facts(run, folder_path))
+    learned = 0.0
     try:
         if run.before is None and config.eval_problems:
             run.before = _judge_aloud(run, folder, console, "before")
             save_checkpoint(run, folder_path)
-        with _finish_step_on_interrupt() as interrupted, console.progress("step", config.steps, done=run.step) as tick:
+        with _finish_step_on_interrupt(console) as interrupted, console.progress("step", config.steps, done=run.step) as tick:
             run.engine.progress = tick.sampling
             while run.step < config.steps:
                 stats, played = run.advance()
@@ -236,21 +258,25 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
                     stats |= {f"eval/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
                 folder.log(run.step - 1, stats)
                 folder.show(run.step - 1, "contest", played.contests[0])
-                tick(run.step, _note(stats))
+                tick(run.step, _note(stats, run.contest.roles))
+                learned += sum(stats[f"{name}/rows"] for name in run.policies)
                 if interrupted or run.step % config.checkpoint_every == 0:
                     save_checkpoint(run, folder_path)
                 if interrupted:
-                    raise Interrupted(folder_path)
+                    raise Interrupted(folder_path, run.step)
         for name, policy in run.policies.items():
             run.learner.save(policy, folder_path / name)
         save_checkpoint(run, folder_path)
         if run.before is not None:
             after = _judge_aloud(run, folder, console, "after")
             folder.write("summary.json", {"before": run.before, "after": after})
-            console.before_after(run.before, after, title=f"{config.env}, {config.algorithm}, seed {config.seed}")
+            title = f"{config.env}, {config.algorithm}, seed {config.seed}"
+            console.before_after(run.before, after, roles=run.contest.roles, title=title)
+        if not learned and config.steps:
+            console.say(NOTHING_LEARNED)
         console.say(f"Run folder: {folder_path}   (tensorboard --logdir {folder_path.parent})")
-    except KeyboardInterrupt:  # between steps; a step is finished first
-        raise Interrupted(folder_path) from None
+    except KeyboardInterrupt:  # in an evaluation, or the second one
+        raise Interrupted(folder_path, run.step) from None
     finally:
         folder.close()
     return folder_path
@@ -311,13 +337,11 @@ def _row(turn: Turn, advantage: float) -> Row:
     return Row(turn.prompt_ids, turn.completion.token_ids, turn.completion.logprobs, advantage)
 
 
-def _note(stats: Stats) -> str:
-    shown = {
-        "draft": "pair/draft_pass1",
-        "answer": "pair/answer_pass1",
-        "fix": "pair/fix_rate",
-        "held-out": "eval/answer_pass1",
-    }
+def _note(stats: Stats, roles: Sequence[str]) -> str:
+    first, last = ("draft", "answer") if is_duel(roles) else (roles[0], roles[-1])
+    shown = {first: "pair/draft_pass1", last: "pair/answer_pass1"}
+    shown |= {"fix": "pair/fix_rate"} if is_duel(roles) else {}
+    shown |= {"held-out": "eval/answer_pass1"}
     parts = [f"{name} {100 * stats[key]:3.0f} %" for name, key in shown.items() if key in stats]
     return "  ".join([*parts, f"{stats['time/sample'] + stats['time/update']:.1f} s/step"])
 
@@ -333,7 +357,7 @@ def _new_folder(config: TrainConfig) -> Path:
 
 
 @contextmanager
-def _finish_step_on_interrupt() -> Iterator[list[int]]:
+def _finish_step_on_interrupt(console: RunConsole) -> Iterator[list[int]]:
     """Collect the first Ctrl-C instead of dying of it; the second one is left to Python."""
     caught: list[int] = []
     previous = signal.getsignal(signal.SIGINT)
@@ -341,6 +365,9 @@ def _finish_step_on_interrupt() -> Iterator[list[int]]:
     def remember(number: int, frame: object) -> None:
         caught.append(number)
         signal.signal(signal.SIGINT, previous)
+        console.say(
+            "Finishing this step, then saving. Ctrl-C again stops at once, and loses the steps since the last checkpoint."
+        )
 
     if threading.current_thread() is not threading.main_thread():
         yield caught  # only the main thread may set signal handlers

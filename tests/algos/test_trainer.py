@@ -171,7 +171,7 @@ def test_t57_a_resumed_run_equals_an_uninterrupted_one(finished: Path, tmp_path:
     with pytest.raises(Interrupted) as stopped:
         train(config, console=StopAfterOne(console.console))
     assert seen
-    run = Path(str(stopped.value))
+    run = stopped.value.run
     assert [record["step"] for record in metrics(run)] == [0]
     assert not (run / "summary.json").exists()
     train(TrainConfig.from_dict(json.loads((run / "config.json").read_text())), resume=run, console=console)
@@ -249,6 +249,58 @@ def test_evaluations_on_the_way_are_logged_with_their_step(tmp_path: Path) -> No
     assert "held-out" in screen.getvalue()
 
 
+def test_the_split_is_not_an_option_of_a_run_that_is_evaluated() -> None:
+    with pytest.raises(ConfigError, match="'split' tells held-out problems"):
+        Run.of(dataclasses.replace(FAST, env_options=("split=test",)))
+    assert Run.of(dataclasses.replace(FAST, env_options=("split=test",), eval_problems=0)).contest.task.split == "test"
+
+
+def test_a_run_that_learned_nothing_says_so(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    config = dataclasses.replace(FAST, steps=1, max_tokens=1, output_dir=str(tmp_path))
+    train(config, console=RunConsole(Console(file=screen, width=120)))
+    assert "Nothing was learned" in screen.getvalue()
+    assert "texts that were cut off" in screen.getvalue()
+
+
+def test_the_table_speaks_of_the_roles_of_the_game(tmp_path: Path) -> None:
+    class Echo(agon_env.Contest):
+        roles = ("caller", "echo")
+
+        def setup(self, rng: object, options: object) -> None:
+            self.said: list[str] = []
+
+        def prompt(self, role: str) -> str:
+            return "Say a digit."
+
+        def apply(self, role: str, text: str) -> None:
+            self.said.append(text)
+
+        def score(self) -> dict[str, float | None]:
+            return {"caller": float("1" in self.said[0]), "echo": float(self.said[0] == self.said[1])}
+
+    agon_env.register("tests/Echo-v0", Echo, force=True)
+    try:
+        screen = io.StringIO()
+        config = dataclasses.replace(FAST, env="tests/Echo-v0", env_options=(), steps=1, output_dir=str(tmp_path))
+        train(config, console=RunConsole(Console(file=screen, width=120)))
+    finally:
+        del agon_env.registry["tests/Echo-v0"]
+    assert "mean score of the caller" in screen.getvalue()
+    assert "draft" not in screen.getvalue()
+
+
+def test_a_second_ctrl_c_says_what_has_to_be_made_again(tmp_path: Path) -> None:
+    class Impatient(RunConsole):
+        def say(self, text: str) -> None:
+            if text.startswith("step 1/"):
+                raise KeyboardInterrupt
+
+    config = dataclasses.replace(FAST, steps=2, checkpoint_every=9, output_dir=str(tmp_path))
+    with pytest.raises(Interrupted, match="The last checkpoint is that of step 0"):
+        train(config, console=Impatient(quiet().console))
+
+
 # --- configs --------------------------------------------------------------------------------------------
 
 
@@ -303,7 +355,7 @@ def test_ctrl_c_in_an_evaluation_loses_nothing(when: str, tmp_path: Path) -> Non
     config = dataclasses.replace(FAST, steps=2, output_dir=str(tmp_path))
     with pytest.raises(Interrupted) as stopped:
         train(config, console=Impatient(quiet().console))
-    run = train(config, resume=Path(str(stopped.value)), console=quiet())
+    run = train(config, resume=stopped.value.run, console=quiet())
     assert [record["step"] for record in metrics(run)] == [0, 1]
     assert (run / "summary.json").exists()
 
