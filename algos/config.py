@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ class TrainConfig:
     env_options: tuple[str, ...] = ()
     """Options of the contest, each `name=value`, for example `difficulty=12 bonus=1.0 exchange=False`."""
     algorithm: str = "competitive_grpo"
-    """How turns become updates; a key of `algos.config.ALGORITHMS`."""
+    """How turns become updates: a name in `algos.config.ALGORITHMS`, or "module:Class" of your own."""
     model: str = "embedded"
     """The frozen base: "embedded", "smollm2-135m", a folder, or an id on the Hugging Face hub."""
     thinking: bool | None = None
@@ -99,8 +100,7 @@ class TrainConfig:
     """"auto" takes a GPU if there is one."""
 
     def __post_init__(self) -> None:
-        if self.algorithm not in ALGORITHMS:
-            raise ConfigError(f"algorithm must be one of {', '.join(ALGORITHMS)}, not {self.algorithm!r}")
+        find_algorithm(self.algorithm)
         for name in ("problems", "group_size", "answers", "max_tokens", "lora_rank", "lora_alpha", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -129,7 +129,7 @@ class TrainConfig:
 
     def make_algorithm(self) -> Algorithm:
         """Return the algorithm with the fields of this config that it has."""
-        cls = ALGORITHMS[self.algorithm]
+        cls = find_algorithm(self.algorithm)
         return cls(**{f.name: getattr(self, f.name) for f in fields(cls) if hasattr(self, f.name)})
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,6 +144,24 @@ class TrainConfig:
             ConfigError: there is a field that this version does not know.
         """
         return _from_dict(cls, record)
+
+
+def find_algorithm(name: str) -> type[Algorithm]:
+    """Return the algorithm of that name, or the class that "module:Class" leads to.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    module, colon, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute) if colon else None
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"the algorithm {name!r} can't be imported: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Algorithm)):
+        raise ConfigError(f"algorithm must be one of {', '.join(ALGORITHMS)}, or module:Class of an Algorithm, not {name!r}")
+    return found
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -16,6 +16,7 @@ import agon_env
 from agon_env.games import DraftChallenge
 from agon_env.tasks.arithmetic import Arithmetic
 from algos.algorithm import Algorithm
+from algos.competitive import CompetitiveGRPO
 from algos.config import PRESETS, TINY, TrainConfig, parse_config
 from algos.console import RunConsole
 from algos.errors import ConfigError
@@ -364,6 +365,14 @@ def test_ctrl_c_in_an_evaluation_loses_nothing(when: str, tmp_path: Path) -> Non
 def test_configs_survive_json(preset: TrainConfig) -> None:
     assert TrainConfig.from_dict(json.loads(json.dumps(preset.to_dict()))) == preset
     assert isinstance(preset.make_algorithm(), Algorithm)
+
+
+def test_an_algorithm_of_ones_own_is_named_by_its_place() -> None:
+    config = dataclasses.replace(TINY, algorithm="algos.competitive:CompetitiveGRPO", swap_roles=False)
+    assert config.make_algorithm() == CompetitiveGRPO(swap_roles=False)
+    for wrong in ("algos.competitive:Nothing", "nowhere:Thing", "algos.trainer:Run"):
+        with pytest.raises(ConfigError, match=wrong):
+            dataclasses.replace(TINY, algorithm=wrong)
 
 
 def test_flags_override_the_preset() -> None:
