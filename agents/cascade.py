@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agents.agent import Agent, as_agent
+from agents.agent import Agent, actions_of, as_agent
 from agon_env.games.draft_challenge import challenge_prompt
 from agon_env.types import Action, Observation
 
@@ -43,8 +43,8 @@ class Cascade(Agent):
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         """Draft for all observations, then answer all of them."""
-        drafts = self.drafter.act([replace(observation, role="drafter") for observation in observations])
-        return list(self.challenger.act([self._challenge(*pair) for pair in zip(observations, drafts, strict=True)]))
+        drafts = actions_of(self.drafter, [replace(observation, role="drafter") for observation in observations])
+        return actions_of(self.challenger, [self._challenge(*pair) for pair in zip(observations, drafts, strict=True)])
 
     def _challenge(self, observation: Observation, draft: Action) -> Observation:
         *before, question = observation.messages

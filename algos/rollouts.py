@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from agents.agent import Agent
+from agents.agent import Agent, actions_of
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
 from agon_env.contest import Contest
@@ -140,7 +140,7 @@ def _advance(
             said = [agent.decode(completion) for completion in completions if completion is not None]
         else:
             prompts, completions = [()] * len(asked), [None] * len(asked)
-            said = [action if isinstance(action, Action) else Action(action) for action in agent.act(observations)]
+            said = actions_of(agent, observations)
         for (index, observation), path, prompt_ids, completion, action in zip(
             asked, paths, prompts, completions, said, strict=True
         ):

@@ -128,6 +128,55 @@ def test_a_function_is_a_player() -> None:
     assert agents.as_agent(lambda obs: Action("cut", truncated=True))(asked()).truncated
 
 
+class Loud:
+    """Not an `Agent`, but it acts."""
+
+    def act(self, observations):
+        return [observation.text.upper() for observation in observations]
+
+
+def test_whatever_acts_is_a_player() -> None:
+    player = agents.as_agent(Loud())
+    assert player(asked("loud?")) == Action("LOUD?")
+    assert player.act([asked("a"), asked("b")]) == [Action("A"), Action("B")]
+    assert agents.as_agent(player) is player
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("oracle", "for a name use agents.make"),
+        (None, "is no player"),
+        (Loud, r"Loud is a class.*Loud\(…\)"),
+        (Human, "a class"),
+    ],
+)
+def test_what_can_not_play_is_refused_at_once(wrong: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        agents.as_agent(wrong)
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "message"),
+    [
+        ([], ValueError, "returned 0 for 1"),
+        (["a", "b"], ValueError, "returned 2 for 1"),
+        ("x", TypeError, "not 'x'"),
+        (None, TypeError, "not None"),
+        (Action("x"), TypeError, "must return a list"),
+    ],
+)
+def test_an_agent_that_does_not_answer_each_observation_is_told(said: object, error: type[Exception], message: str) -> None:
+    class Wrong(agents.Agent):
+        def act(self, observations):
+            return said
+
+    with pytest.raises(error, match=message):
+        Wrong()(asked())
+    with pytest.raises(error, match=message):
+        Cascade(Wrong(), lambda _: "mine")(asked())
+
+
 def test_the_cascade_asks_the_challenger_what_the_duel_asks() -> None:
     seen: list[Observation] = []
 
