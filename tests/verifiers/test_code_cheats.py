@@ -156,6 +156,24 @@ def test_no_cheat_passes(verdicts, name, kind):
     assert verdict.score == 0.0
 
 
+RAISES = "class E:\n    def __str__(self): raise SyntaxError('x')\n    __repr__ = __str__\n"
+
+
+@pytest.mark.parametrize("tests", [ADD, CALL], ids=["assert", "call"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        RAISES + "def add(a, b): raise ValueError(E())",
+        RAISES + "raise ValueError(E())",
+        RAISES + "def add(a, b): return {E(): 1}",
+        "def add(a, b): raise SyntaxError('x')",
+        "raise SyntaxError('x')",
+    ],
+)
+def test_a_text_that_cannot_be_made_is_no_excuse(program, tests):
+    assert VERIFIER.judge(program, tests).result == "fail"
+
+
 @pytest.mark.parametrize("tests", [ADD, CALL], ids=["assert", "call"])
 def test_the_right_program_passes(tests):
     assert VERIFIER.judge("def add(a, b):\n    return a + b\n", tests).result == "pass"

@@ -359,15 +359,21 @@ def run_statements(session: Session, job: dict[str, Any]) -> str | None:
     Returns:
         None if all passed, else what went wrong.
     """
-    trees = [ast.parse(text) for text in (job["setup"], *job["tests"])]
+    trees, codes = [], []
+    try:
+        for number, text in enumerate((job["setup"], *job["tests"])):
+            trees.append(ast.parse(text))
+            codes.append(compile(trees[-1], f"test {number}", "exec", dont_inherit=True))
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise CantJudge(f"a test is not Python: {error}") from None
     if not any(tree.body for tree in trees[1:]):
         return "no tests"
     names = Names(session, trees, job["entry_point"])
     namespace: dict[str, Any] = {"__name__": "tests", "__builtins__": builtins}
-    for number, tree in enumerate(trees):
+    for number, (tree, code) in enumerate(zip(trees, codes, strict=True)):
         try:
             names.fill(tree, namespace)
-            exec(compile(tree, f"test {number}", "exec", dont_inherit=True), namespace)
+            exec(code, namespace)
         except (Closed, CantJudge):
             raise
         except BaseException as error:
@@ -385,13 +391,12 @@ def run_calls(session: Session, job: dict[str, Any]) -> str | None:
                 found = [getattr(classes[0](), name)]
             if not found or not isinstance(found[0], Remote):
                 return f"test {number}: the program defines no function {name}"
-            result = found[0](*test["args"])
+            if not equal(found[0](*test["args"]), test["expected"]):
+                return f"test {number}: wrong result"
         except (Closed, CantJudge):
             raise
         except Exception as error:
             return f"test {number}: {in_words(error)}"
-        if not equal(result, test["expected"]):
-            return f"test {number}: wrong result"
     return None
 
 
@@ -406,8 +411,11 @@ def equal(result: Any, expected: Any) -> bool:
 
 
 def in_words(error: BaseException) -> str:
-    """Return a short reason."""
-    text = " ".join(str(error).split())[:200]
+    """Return a short reason; the text may be made by the program, and so be anything but a text."""
+    try:
+        text = " ".join(str(error).split())[:200]
+    except Exception:
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -428,8 +436,6 @@ def judge(job: dict[str, Any], channel: Channel) -> dict[str, str]:
         return {"verdict": "ended", "reason": "the program ended"}
     except CantJudge as error:
         return {"verdict": "error", "reason": str(error)}
-    except SyntaxError as error:
-        return {"verdict": "error", "reason": f"a test is not Python: {error.msg}"}
     except WireError as error:
         return {"verdict": "fail", "reason": str(error)}
     return {"verdict": "fail", "reason": failure} if failure else {"verdict": "pass", "reason": "passed"}
