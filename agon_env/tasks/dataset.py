@@ -191,17 +191,29 @@ class Dataset:
 
     def _nothing_left(self, usable: int, names: Mapping[str, str]) -> str:
         if usable:
-            low, high = self.difficulty
-            chosen = f"split={self.split!r} with difficulty from {low} to {high}"
-            return f"{self.source}: {usable} problems, but none in {chosen}; widen one of them"
+            chosen = [] if self.split is None else [f"split={self.split!r}"]
+            if self._options["difficulty"] is not None:
+                low, high = self.difficulty
+                chosen.append(f"difficulty from {low:g} to {high:g}")
+            if self._options["drop_guessable"]:
+                chosen.append("drop_guessable=True")
+            nothing = f"{self.source}: {usable} problems, but none with {' and '.join(chosen)}"
+            if chosen != ["split='test'"]:
+                return f"{nothing}; {'widen one of them' if len(chosen) > 1 else 'widen it'}"
+            return (
+                f"{nothing}: one question in ten is held out, by its hash, and none of these is. Add rows, or train with "
+                "--eval-problems 0"
+            )
         wanted = ", ".join(f"{name} in column {column!r}" for name, column in names.items())
         dropped = _counts(self.dropped) or "none"
         return f"{self.source} holds no usable row; dropped {dropped}. It should hold {wanted}; see columns="
 
 
 def from_dataset(
-    path_or_id: str | os.PathLike[str],
+    path_or_id: str | os.PathLike[str] | None = None,
     *,
+    path: str | os.PathLike[str] | None = None,
+    hub_id: str | None = None,
     columns: Mapping[str, str] | None = None,
     verifier: str | Verifier = "math",
     name: str | None = None,
@@ -211,6 +223,8 @@ def from_dataset(
 
     Args:
         path_or_id: a JSONL or Parquet file, or the id of a Hugging Face data set.
+        path: the file, in place of `path_or_id`.
+        hub_id: the id, in place of `path_or_id`.
         columns: names of the schema → names in the data set, see `Dataset`.
         verifier: the name of a verifier (see `VERIFIERS`), or a verifier.
         name: name of the task. Default: that of the data set.
@@ -219,8 +233,11 @@ def from_dataset(
     Raises:
         TaskError, DependencyNotInstalled: see `Dataset`.
     """
-    text = os.fspath(path_or_id)
-    is_file = Path(text).expanduser().exists() or Path(text).suffix in (".jsonl", ".json", ".ndjson", ".parquet", ".pq", ".csv")
+    named = [os.fspath(where) for where in (path_or_id, path, hub_id) if where is not None]
+    if len(named) != 1:
+        raise TaskError(f"name one data set, by path_or_id= (or path=, or hub_id=), not {', '.join(named) or 'none'}")
+    (text,) = named
+    is_file = hub_id is None and (path is not None or _looks_like_a_file(text))
     if isinstance(verifier, str):
         if verifier not in VERIFIERS:
             raise TaskError(f"there is no verifier {verifier!r}; choose one of {', '.join(VERIFIERS)}, or pass a verifier")
@@ -228,6 +245,10 @@ def from_dataset(
     task = Dataset(path=text if is_file else None, hub_id=None if is_file else text, columns=columns, **options)
     task.name, task.verifier = name or Path(text).stem, verifier
     return task
+
+
+def _looks_like_a_file(text: str) -> bool:
+    return Path(text).expanduser().exists() or Path(text).suffix in (".jsonl", ".json", ".ndjson", ".parquet", ".pq", ".csv")
 
 
 def _restore(cls: type[Dataset], name: str, verifier: Verifier, options: dict[str, Any]) -> Dataset:

@@ -179,9 +179,14 @@ def test_any_data_set(tmp_path, monkeypatch):
         from_dataset(tmp_path / "missing.jsonl")
     named = agon_env.make("MATHSolo-v0", task="dataset", path_or_id=str(path), columns=columns, split=None)
     assert named.task.size == 39
+    assert from_dataset(path=path, columns=columns, split=None).size == 39
+    for where in ({}, {"path_or_id": path, "path": path}, {"path": path, "hub_id": "someone/letters"}):
+        with pytest.raises(TaskError, match="name one data set, by path_or_id="):
+            from_dataset(columns=columns, **where)
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets, "load_dataset", lambda *where, split: datasets.Dataset.from_list(rows))
-    assert from_dataset("someone/letters", columns=columns, split=None).source == "Hugging Face data set someone/letters"
+    for where in ({"path_or_id": "someone/letters"}, {"hub_id": "someone/letters"}):
+        assert from_dataset(**where, columns=columns, split=None).source == "Hugging Face data set someone/letters"
 
 
 def test_a_data_set_must_be_named():

@@ -112,12 +112,25 @@ def test_repeated_questions_are_kept_once(tmp_path):
     assert task.size == 60
 
 
+def test_a_file_without_held_out_questions_says_so(tmp_path):
+    few = [row for row in ROWS if split_of(row["question"]) == "train"][:3]
+    path = write(tmp_path / "few.jsonl", few)
+    assert DeepMath(path).size == 3
+    with pytest.raises(
+        TaskError, match=r"3 problems, but none with split='test': one question in ten .*--eval-problems 0"
+    ) as few:
+        DeepMath(path, split="test")
+    assert "difficulty" not in str(few.value)
+
+
 def test_difficulty_keeps_both_ends_and_takes_text(tmp_path):
     rows = [{**row, "difficulty": str(row["difficulty"])} for row in ROWS]
     task = DeepMath(write(tmp_path / "text.jsonl", rows), split=None, difficulty=(6, 7.5))
     assert {problem.difficulty for problem in task} == {6.0, 6.5, 7.0, 7.5}
-    with pytest.raises(TaskError, match=r"60 problems, but none .* widen"):
+    with pytest.raises(TaskError, match=r"60 problems, but none with split='train' and difficulty from 9.5 to 10; widen one"):
         DeepMath(tmp_path / "text.jsonl", difficulty=(9.5, 10))
+    with pytest.raises(TaskError, match=r"60 problems, but none with difficulty from 9.5 to 10; widen it"):
+        DeepMath(tmp_path / "text.jsonl", split=None, difficulty=(9.5, 10))
     for wrong in (5, (7, 5), ("easy", "hard")):
         with pytest.raises(TaskError, match="least, greatest"):
             DeepMath(tmp_path / "text.jsonl", difficulty=wrong)
