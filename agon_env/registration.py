@@ -76,7 +76,7 @@ class ContestSpec:
         try:
             env = creator(**_copy(dict(made.kwargs)))
         except TypeError as error:
-            raise TypeError(f"{self.id} can't be made: {error}. {_accepted(creator)}") from error
+            raise TypeError(f"{self.id} can't be made: {error}. {_advice(creator, made.kwargs)}") from error
         env.spec = made
         return env
 
@@ -365,8 +365,16 @@ def _copy(value: Any) -> Any:
     return value
 
 
-def _accepted(creator: Callable[..., Any]) -> str:
-    """Return a sentence that names the keyword arguments that `creator` takes, its base classes' included."""
+def _advice(creator: Callable[..., Any], given: Mapping[str, Any]) -> str:
+    """Return what `creator` accepts, and which of the arguments `given` are for `reset` instead."""
+    accepted = _accepted(creator)
+    later = [name for name in given if name not in accepted and name in getattr(creator, "option_names", ())]
+    advice = f"It accepts {', '.join(accepted) or 'no arguments'}."
+    return f"{advice} {later[0]!r} is an option of reset(): env.reset(options={{{later[0]!r}: …}})." if later else advice
+
+
+def _accepted(creator: Callable[..., Any]) -> list[str]:
+    """Return the names of the keyword arguments that `creator` takes, its base classes' included."""
     functions = (
         [vars(c)["__init__"] for c in creator.__mro__ if "__init__" in vars(c)] if inspect.isclass(creator) else [creator]
     )
@@ -376,4 +384,4 @@ def _accepted(creator: Callable[..., Any]) -> str:
         names.update(dict.fromkeys(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)))
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             break
-    return f"It accepts {', '.join(names) or 'no arguments'}."
+    return list(names)

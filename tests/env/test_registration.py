@@ -280,6 +280,21 @@ def test_an_unknown_argument_is_named_with_the_accepted_ones():
         assert word in str(caught.value)
 
 
+class Race(Echo):
+    option_names = frozenset({"goal", "loud"})
+
+
+def test_an_option_of_reset_given_to_make_is_told_where_it_belongs():
+    register("Race-v1", Race)
+    with pytest.raises(TypeError, match=r"'goal' is an option of reset\(\): env.reset\(options=\{'goal': …\}\)"):
+        make("Race-v1", goal=3)
+    with pytest.raises(TypeError, match="'index' is an option of reset"):
+        make("ArithmeticDuel-v0", index=3)
+    with pytest.raises(TypeError) as caught:
+        make("Race-v1", loud=True, volume=3)
+    assert "reset" not in str(caught.value)
+
+
 @pytest.mark.parametrize("id", ["ArithmeticDuel-v0", "DeepMathDuel-v0"])
 def test_an_unknown_task_option_names_the_id_and_the_option(id):
     with pytest.raises(TypeError) as caught:
