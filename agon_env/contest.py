@@ -341,6 +341,13 @@ class Contest:
         self._require_reset("render")
         return self.transcript.render()
 
+    def __repr__(self) -> str:
+        if not getattr(self, "_started", False):  # also where a subclass has not called super().__init__()
+            return f"<{self._name}, not reset>"
+        if self._role is None:
+            return f"<{self._name}, over: {self.outcome.reason if self.outcome else 'not scored'}>"
+        return f"<{self._name}, turn {self.turn}: {self.current_player}, the {self._role}, is to move>"
+
     def close(self) -> None:
         """Release what the game holds. May be called at any time, and twice."""
 

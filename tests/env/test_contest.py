@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from toys import Doubling, Nim
 
+import agon_env
 from agon_env.contest import Contest
 from agon_env.errors import EpisodeOver, Error, ResetNeeded
 from agon_env.games import DraftChallenge, Solo
@@ -24,6 +25,18 @@ def finish(env: Contest, *texts: str) -> Outcome:
 
 
 # --- order ------------------------------------------------------------------------------------------
+
+
+def test_a_contest_shows_where_it_is():
+    duel = agon_env.make("ArithmeticDuel-v0")
+    assert repr(duel) == "<ArithmeticDuel-v0, not reset>"
+    duel.reset(seed=0)
+    assert repr(duel) == "<ArithmeticDuel-v0, turn 0: alice, the drafter, is to move>"
+    duel.step("a draft")
+    assert repr(duel) == "<ArithmeticDuel-v0, turn 1: bob, the challenger, is to move>"
+    duel.step("an answer")
+    assert repr(duel) == "<ArithmeticDuel-v0, over: completed>"
+    assert repr(object.__new__(Nim)) == "<Nim, not reset>"
 
 
 def test_a_call_before_reset_names_itself(duel):
