@@ -76,9 +76,15 @@ class VectorContest:
 
         Raises:
             Error: there is no contest of that index.
+            TypeError: `actions` is no mapping.
             ResetNeeded, EpisodeOver, TypeError: one of the actions can't be played. In each of these cases no
                 contest has moved.
         """
+        if not isinstance(actions, Mapping):
+            raise TypeError(
+                "step takes a mapping from the index of a contest to its action, for example "
+                f"dict(zip(contests.pending(), texts)), not a {type(actions).__name__}"
+            )
         checked: dict[int, Action] = {}
         for index, action in actions.items():
             if index not in range(len(self)):

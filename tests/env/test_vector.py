@@ -51,6 +51,14 @@ def test_seeds_name_the_contests(how):
     assert contests.pending() == {index: obs for index, (obs, _) in shown.items()}
 
 
+def test_actions_come_with_the_index_of_their_contest():
+    contests = nims(2)
+    contests.reset(seed=0)
+    with pytest.raises(TypeError, match=r"for example dict\(zip\(contests.pending\(\), texts\)\), not a list"):
+        contests.step(["1", "1"])
+    assert not any(env.transcript.events for env in contests.envs)
+
+
 def test_reset_forgets_the_last_contests():
     contests = nims(2)
     first = contests.reset(seed=3)
