@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,11 +23,14 @@ class _NeedsWorker(Exception):
 
 
 def judge_row(verifier: MathVerifier, row: Mapping[str, Any]) -> Judgement:
-    """Judge a row with the fields `gold` and `completion`.
+    """Judge a row with the fields `gold`, a text or a number, and `completion`.
 
     Raises:
         ForeignRow: it has other fields.
     """
+    gold = row.get("gold")
+    if isinstance(gold, int | float) and not isinstance(gold, bool) and math.isfinite(gold):
+        row = {**row, "gold": str(gold)}
     for name in ("gold", "completion"):
         if not isinstance(row.get(name), str):
             raise ForeignRow(f"{name} is {'missing' if name not in row else 'not text'}; a row holds gold and completion")

@@ -42,8 +42,15 @@ def test_the_command(tmp_path):
 def test_a_row_of_another_kind_says_what_it_lacks():
     with pytest.raises(ForeignRow, match="completion is missing; a row holds gold and completion"):
         judge_row(MathVerifier(), {"gold": "1"})
-    with pytest.raises(ForeignRow, match="gold is not text"):
-        judge_row(MathVerifier(), {"gold": 1, "completion": "1"})
+    for wrong in (True, None, float("nan"), [1]):
+        with pytest.raises(ForeignRow, match="gold is not text"):
+            judge_row(MathVerifier(), {"gold": wrong, "completion": "1"})
+
+
+@pytest.mark.parametrize(("gold", "right"), [(1080, "1,080"), (0.5, r"\frac{1}{2}"), (-3.0, "-3"), (1e-07, "0.0000001")])
+def test_a_gold_may_be_a_number(gold, right):
+    assert judge_row(MathVerifier(), {"gold": gold, "completion": rf"\boxed{{{right}}}"}).verdict == "pass"
+    assert judge_row(MathVerifier(), {"gold": gold, "completion": r"\boxed{7}"}).verdict == "fail"
 
 
 def test_rows_come_in_order_whoever_is_first():
