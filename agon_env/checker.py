@@ -17,6 +17,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -58,6 +59,15 @@ GARBAGE = ("", " \n\t", "qwrtz " * 50, "\x00\x1b[2J\u2028\u0085\ud800", "{[(<", 
 UNICODE = "é 日本 🙂\u2028\u0085\x1c\ud800 {}} {0} %s \\ <|im_end|> [Player 1] \u202eabc e\u0301 \x00"
 
 
+MENDS = {
+    "setup": "setup() must stand any seed",
+    "prompt": "prompt() must stand any play",
+    "apply": "apply() must stand any text (raise InvalidMove for an illegal one)",
+    "score": "score() must stand any play",
+}
+"""Method of a game → what to do if it raises an error."""
+
+
 class CheckFailed(Error, AssertionError):
     """A contest breaks one of the rules; the message names each of them and how to mend it."""
 
@@ -74,15 +84,19 @@ def check_env(env: str | ContestSpec | Contest, *, processes: bool = False) -> l
         The names of the rules that were checked.
 
     Raises:
-        CheckFailed: with one line for each broken rule.
+        CheckFailed: with one line for each mistake, which names the rules that it breaks.
     """
     spec = find_spec(env) if isinstance(env, str) else env if isinstance(env, ContestSpec) else env.spec
     make: Make = spec.make if spec is not None else (lambda: copy.deepcopy(env))  # type: ignore[assignment, return-value]
     rules = [*RULES, check_processes] if processes else RULES
     broken = {rule.__name__: error for rule in rules if (error := _error_of(rule, make)) is not None}
     if broken:
-        lines = [f"{name}: {_in_words(error)}" for name, error in broken.items()]
-        raise CheckFailed("\n".join([f"{_name(make())} breaks {len(lines)} rules:", *lines])) from next(iter(broken.values()))
+        named: dict[str, list[str]] = {}
+        for name, error in broken.items():
+            named.setdefault(_in_words(error), []).append(name)
+        title = f"{_name(make())} breaks {len(broken)} rule{'s' * (len(broken) > 1)}:"
+        lines = [f"{', '.join(names)}: {words}" for words, names in named.items()]
+        raise CheckFailed("\n".join([title, *lines])) from next(iter(broken.values()))
     return [rule.__name__ for rule in rules]
 
 
@@ -445,7 +459,7 @@ def check_canaries(make: Make) -> None:
         env = make()
         play(env, seated(dict.fromkeys(env.roles, able_player) | {role: says(text)}), seed=seed)
         score = _score_of(env, role)
-        _require(score in (None, env.score_range[0]), f"{role} scores {score} by saying {text!r}; mend score()")
+        _require(score in (None, env.score_range[0]), f"{role} scores {score} by saying {text!r}; mend apply() or score()")
 
 
 def check_oracle(make: Make) -> None:
@@ -460,7 +474,8 @@ def check_oracle(make: Make) -> None:
             scores.append(_score_of(env, role))
         best = max((score for score in scores if score is not None), default=None)
         _require(
-            best in (None, env.score_range[1]), f"the oracle scores {best} as {role}, seed {seed}; mend solution() or score()"
+            best in (None, env.score_range[1]),
+            f"the oracle scores {best} as {role}, seed {seed}; mend solution(), apply() or score()",
         )
 
 
@@ -532,7 +547,13 @@ def _error_of(rule: Callable[[Make], None], make: Make) -> Exception | None:
 def _in_words(error: Exception) -> str:
     if isinstance(error, AssertionError | Error):
         return str(error)
-    return f"it raised {error!r}; apply() must stand any text (raise InvalidMove), prompt() and score() any play"
+    methods = [
+        frame.f_code.co_name
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if isinstance(frame.f_locals.get("self"), Contest) and frame.f_code.co_name in MENDS
+    ]
+    mend = f"in {methods[-1]}(); {MENDS[methods[-1]]}" if methods else "; ".join(dict.fromkeys(MENDS.values()))
+    return f"it raised {error!r} {mend}"
 
 
 def _require(holds: bool, message: str) -> None:

@@ -253,8 +253,8 @@ class HasAFalseOracle(Solo):
         (LeavesTheRange, "check_rewards", "outside of the declared"),
         (KeepsTheRoles, "check_roles", "roles"),
         (HasAnUnwritableResult, "check_transcript", "plain JSON"),
-        (PraisesEverything, "check_canaries", "mend score()"),
-        (HasAFalseOracle, "check_oracle", "mend solution()"),
+        (PraisesEverything, "check_canaries", "mend apply() or score()"),
+        (HasAFalseOracle, "check_oracle", "mend solution(), apply() or score()"),
     ],
 )
 def test_a_broken_game_is_found_and_told_how_to_mend(game, rule, hint):
@@ -274,7 +274,7 @@ def test_all_broken_rules_are_listed():
     assert "check_info: info changes its keys" in str(caught.value)
     with pytest.raises(CheckFailed, match="check_canaries") as caught:
         check_env(PraisesEverything())
-    assert "breaks 1 rules" in str(caught.value)
+    assert "breaks 1 rule:" in str(caught.value)
 
 
 class CrashesOnWords(Solo):
@@ -286,8 +286,28 @@ class CrashesOnWords(Solo):
 
 
 def test_a_game_that_can_not_stand_a_text_is_told_so():
-    with pytest.raises(CheckFailed, match=r"check_unicode: it raised ValueError.*apply\(\) must stand any text"):
+    with pytest.raises(
+        CheckFailed, match=r"check_unicode.*: it raised ValueError.* in apply\(\); apply\(\) must stand any"
+    ) as caught:
         check_env(CrashesOnWords())
+    assert len(set(mistakes := [line.partition(": ")[2] for line in str(caught.value).splitlines()])) == len(mistakes)
+
+
+class NeedsADraft(Solo):
+    def __init__(self):
+        super().__init__(Doubling())
+
+    def score(self):
+        return {"solver": self.no_such_attribute}
+
+
+def test_one_mistake_is_told_once():
+    with pytest.raises(CheckFailed) as caught:
+        check_env(NeedsADraft())
+    title, *mistakes = str(caught.value).splitlines()
+    assert int(title.split()[2]) > 5
+    (told,) = [line for line in mistakes if "AttributeError" in line and "in score()" in line]
+    assert "check_ends, check_rewards" in told
 
 
 def test_a_contest_that_depends_on_the_hash_seed_is_found(tmp_path, monkeypatch):
