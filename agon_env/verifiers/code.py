@@ -175,6 +175,7 @@ def _judge_values(sandbox: Sandbox, program: str, tests: CodeTests, limits: Limi
     job = {
         "kind": tests.kind,
         "sources": [source for source in (tests.prelude, program) if source],
+        "prelude": tests.prelude,
         "setup": tests.setup,
         "tests": tests.tests,
         "entry_point": tests.function,

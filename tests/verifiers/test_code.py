@@ -91,6 +91,9 @@ def recurse(n): return n if n == 0 else recurse(n - 1)
         "assert math.pi == 3.141592653589793 if 'math' in dir() else True",
         "def helper(x):\n    return ident(x)\nassert [helper(i) for i in range(3)] == [0, 1, 2]",
         "assert ident() is None and ident(True) is True",
+        "assert list(ident(iter(Stack(1, 2)))) == [1, 2] and list(ident(iter('é'))) == ['é']",
+        "e = ident(ValueError('x', 2))\nassert e.args == ('x', 2)",
+        "assert ident(collections).deque([1])[0] == 1",
         "try:\n    recurse(10**6)\n    assert False\nexcept RecursionError:\n    pass",
     ],
 )

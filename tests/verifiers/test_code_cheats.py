@@ -174,6 +174,53 @@ def test_a_text_that_cannot_be_made_is_no_excuse(program, tests):
     assert VERIFIER.judge(program, tests).result == "fail"
 
 
+LONG = """import os, sys
+for reply in ('null', '["list",[["handle",0,["",""]]]]', '["list",[["iterator",[' + '1,' * 10**6 + '1]]]]'):
+    os.write(int(sys.argv[2]), f'["ok",{reply},[],[]]\\n'.encode())
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "test"),
+    [
+        ("import math\ndef f(x=None): return math", "assert f(f()) == 1"),
+        ("import math\ndef f(x=None): return [math]", "assert f(f()) == 1"),
+        ("import math\ndef f(g): return g(math)", "assert f(lambda x: x) == 1"),
+        ("import math\nx = [math]\ndef f(x): return 0", "assert f(x) == 1"),
+        ("class A: pass\ndef f(x=None): return A()", "assert f(type(f())) == 1"),
+        ("class A:\n    def __iter__(s): return 5\ndef f(x=None): return A()", "assert f(iter(f())) == 1"),
+        ("def f(x=None): return 'é'", "assert f(iter(f())) == 1"),
+        ("def f(x=None): return None", "assert f(type(f())) == 1"),
+        ("def f(x=None): return [0] * (10**6 + 1)", "assert f(iter(f())) == 1"),
+        (LONG, "assert f(g) == 1"),
+        (
+            "class E(Exception): pass\ndef f(x=None):\n    if x is None: raise E(1)",
+            "try: f()\nexcept Exception as e: assert f(e)",
+        ),
+    ],
+)
+def test_a_value_of_the_program_is_no_excuse(program, test):
+    verdict = VERIFIER.judge(program, CodeTests("assert", (test,)))
+    assert verdict.result == "fail", verdict
+
+
+HELPED = {
+    "prelude": (
+        "from typing import List, Optional\n\nclass Node:\n    def __init__(self, v): self.v = v\n\n"
+        "def encode(s: str) -> str:\n    return s[1:] + s[:1]\n\ndef node(v) -> Node | None:\n    return Node(v)\n\n"
+        'def decode(s: str):\n    """Undo encode."""\n'
+    ),
+    "setup": "def check(candidate):\n    for s in ('abc', 'xy'): assert candidate(encode(s)) == s\n    assert node(3).v == 3",
+}
+
+
+@pytest.mark.parametrize(("function", "call"), [("decode", "check(decode)"), ("", "check(decode)")])
+def test_helpers_of_the_prelude_are_those_of_the_tests(function, call):
+    tests = CodeTests("assert", (call, "assert Node(2).v == 2"), function=function, **HELPED)
+    assert VERIFIER.judge("def decode(s):\n    return s[-1:] + s[:-1]", tests).result == "pass"
+    assert VERIFIER.judge("def encode(s): return s\ndef decode(s): return s", tests).result == "fail"
+
+
 @pytest.mark.parametrize("tests", [ADD, CALL], ids=["assert", "call"])
 def test_the_right_program_passes(tests):
     assert VERIFIER.judge("def add(a, b):\n    return a + b\n", tests).result == "pass"

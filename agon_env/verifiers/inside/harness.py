@@ -6,21 +6,24 @@ process's own builtins. The only output is one line of JSON.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
 import importlib
 import io
+import itertools
 import json
 import operator
 import os
 import sys
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 sys.path.insert(0, os.getcwd())
 
-from wire import ITERATORS, VIEWS, Channel, Closed, Codec, WireError
+from wire import VIEWS, Channel, Closed, Codec, WireError, exception_names
 
 PURE_MODULES = frozenset(
     (
@@ -84,8 +87,10 @@ class Session:
             raise_in_test(error, values, what)
 
     def look(self, name: str) -> list[Any]:
-        """Return what the program calls `name`, in a list that may be empty."""
+        """Return what the program calls `name`, in a list that may be empty; a module as this process has it."""
         found = self.ask("look", name)
+        if isinstance(found, str):
+            return [importlib.import_module(found)] if found in PURE_MODULES else []
         if not isinstance(found, list):
             raise WireError("a reply can't be read")
         return found
@@ -101,17 +106,27 @@ class Session:
     def _export(self, value: Any) -> list[Any]:
         if isinstance(value, Remote):
             return ["handle", object.__getattribute__(value, "_number")]
-        if isinstance(value, (*ITERATORS, *VIEWS)):
-            items = []
-            each: Iterator[Any] = iter(value)  # type: ignore[call-overload]
-            for item in each:
+        if isinstance(value, RemoteIterator):
+            return self._export(value.iterator)
+        if isinstance(value, VIEWS) or is_iterator(value):
+            items: list[Any] = []
+            for item in value:
                 items.append(self._codec.encode(item))
-                if len(items) > MAX_ITEMS:
-                    raise CantJudge("a test hands over an iterator without an end")
-            return ["iterator" if isinstance(value, ITERATORS) else "list", items]
+                if len(items) > MAX_ITEMS:  # a test may take them from the program
+                    raise WireError(f"an iterator with more than {MAX_ITEMS} items can't be handed over")
+            return ["list" if isinstance(value, VIEWS) else "iterator", items]
+        if isinstance(value, BaseException):
+            return ["error", exception_names(type(value)), [self._codec.encode(item) for item in value.args]]
         if isinstance(value, type) and issubclass(value, BaseException):
-            return ["exception", [base.__name__ for base in value.__mro__ if issubclass(base, BaseException)]]
-        if callable(value) and not isinstance(value, type):
+            return ["exception", exception_names(value)]
+        if isinstance(value, types.ModuleType) and value.__name__ in PURE_MODULES:
+            return ["module", value.__name__]
+        if isinstance(value, type):
+            if own_copy(value.__name__, (value.__module__, value.__qualname__)) is value:
+                return ["class", value.__module__.lstrip("_"), value.__name__]
+            if value.__module__ in (__name__, "wire", "builtins"):  # what type() tells of a value of the program
+                raise WireError(f"the class {value.__name__} can't be handed over")
+        elif callable(value):
             self._callbacks.append(value)
             return ["callback", len(self._callbacks) - 1]
         raise CantJudge(f"a test hands over an object of type {type(value).__name__}, which can't be sent to another process")
@@ -120,8 +135,6 @@ class Session:
         if tag == "handle":
             number, (module, name) = rest
             return self._proxies.setdefault(int(number), Remote(self, int(number), (str(module), str(name))))
-        if tag == "module":
-            return Module(str(rest[0]))
         if tag == "exception":
             return self._exception([str(name) for name in rest[0]])
         raise WireError(f"unknown kind of value: {tag!r}")
@@ -151,11 +164,11 @@ def raise_in_test(error: Any, values: list[Any], what: str) -> NoReturn:
     raise raised
 
 
-class Module:
-    """A module that the program has imported, by name; tests get their own copy of it or nothing."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+def is_iterator(value: Any) -> bool:
+    """Whether a value is an iterator that the interpreter brings along and that may have an end."""
+    kind = type(value)
+    endless = kind in (itertools.count, itertools.cycle, itertools.repeat)
+    return isinstance(value, Iterator) and kind.__module__ in ("builtins", "itertools", "_collections") and not endless
 
 
 def update(original: Any, new: Any) -> None:
@@ -279,15 +292,15 @@ class RemoteIterator:
 
     def __init__(self, remote: Remote) -> None:
         self._session = object.__getattribute__(remote, "_session")
-        self._iterator = self._session.ask("iter", remote)
+        self.iterator = self._session.ask("iter", remote)
+        if not isinstance(self.iterator, Remote):
+            raise TypeError("the program's __iter__ returns no iterator")
 
     def __iter__(self) -> RemoteIterator:
         return self
 
     def __next__(self) -> Any:
-        if isinstance(self._iterator, Remote):
-            return self._session.ask("next", self._iterator)
-        raise TypeError("the program's __iter__ returns no iterator")
+        return self._session.ask("next", self.iterator)
 
 
 class Names:
@@ -311,9 +324,7 @@ class Names:
             if hasattr(builtins, name) and name not in self._shadowed:
                 continue
             found = self._session.look(name)
-            if found and isinstance(found[0], Module):
-                found = [importlib.import_module(found[0].name)] if found[0].name in PURE_MODULES else []
-            elif found and isinstance(found[0], Remote):
+            if found and isinstance(found[0], Remote):
                 found = [own_copy(name, object.__getattribute__(found[0], "_home")) or found[0]]
             if found:
                 namespace[name] = found[0]
@@ -353,24 +364,55 @@ def bound_names(tree: ast.AST) -> Iterator[str]:
             yield node.name
 
 
+def helpers(prelude: str, entry_point: str) -> ast.Module:
+    """Return what the tests have a copy of: the prelude without its classes and without what is to be completed.
+
+    A program can redefine what stands in its prelude; a test that uses a helper means this one. Classes stay with
+    the program, because their instances are handed to it.
+    """
+    tree = ast.parse(prelude)
+    tree.body = [node for node in tree.body if not is_programs(node, entry_point)]
+    return tree
+
+
+def is_programs(node: ast.stmt, entry_point: str) -> bool:
+    """Whether a statement of the prelude is a class, or a function that the program completes."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.name == entry_point or is_stub(node)
+    return isinstance(node, ast.ClassDef)
+
+
+def is_stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function has no body yet: a docstring, `...`, `pass`, or the exception that says so."""
+    return all(
+        isinstance(node, ast.Pass | ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        for node in function.body
+    )
+
+
 def run_statements(session: Session, job: dict[str, Any]) -> str | None:
     """Run the tests one by one.
 
     Returns:
         None if all passed, else what went wrong.
     """
-    trees, codes = [], []
+    steps = []
     try:
+        copied = helpers(job["prelude"], job["entry_point"])
+        # a class in an annotation may be the program's
+        code = compile(copied, "prelude", "exec", flags=__future__.annotations.compiler_flag, dont_inherit=True)
+        steps.append((0, copied, code))
         for number, text in enumerate((job["setup"], *job["tests"])):
-            trees.append(ast.parse(text))
-            codes.append(compile(trees[-1], f"test {number}", "exec", dont_inherit=True))
+            tree = ast.parse(text)
+            steps.append((number, tree, compile(tree, f"test {number}", "exec", dont_inherit=True)))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise CantJudge(f"a test is not Python: {error}") from None
+    trees = [tree for _, tree, _ in steps[1:]]
     if not any(tree.body for tree in trees[1:]):
         return "no tests"
     names = Names(session, trees, job["entry_point"])
     namespace: dict[str, Any] = {"__name__": "tests", "__builtins__": builtins}
-    for number, (tree, code) in enumerate(zip(trees, codes, strict=True)):
+    for number, tree, code in steps:
         try:
             names.fill(tree, namespace)
             exec(code, namespace)

@@ -7,6 +7,7 @@ all that leaves it are values.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import operator
 import os
 import sys
@@ -76,9 +77,12 @@ class Host:
         for source in sources:
             exec(compile(source, "solution.py", "exec", dont_inherit=True), vars(self.module))
 
-    def look(self, name: str) -> list[Any]:
-        """Return what the program calls `name`, in a list; an empty list if nothing."""
-        return [vars(self.module)[name]] if name in vars(self.module) else []
+    def look(self, name: str) -> list[Any] | str:
+        """Return what the program calls `name`, in a list; an empty list if nothing; the bare name of a module."""
+        if name not in vars(self.module):
+            return []
+        found = vars(self.module)[name]
+        return found.__name__ if isinstance(found, types.ModuleType) else [found]
 
     def _answer(self, request: Any) -> list[Any]:
         what, args, kwargs = request
@@ -114,8 +118,6 @@ class Host:
         if number is None:
             number = self._numbers[id(value)] = len(self._objects)
             self._objects[number] = value
-        if isinstance(value, types.ModuleType):
-            return ["module", value.__name__]
         if isinstance(value, type) and issubclass(value, BaseException):
             return ["exception", exception_names(value)]
         home = [getattr(value, "__module__", None), getattr(value, "__qualname__", None)]
@@ -126,6 +128,14 @@ class Host:
             return self._objects[rest[0]]
         if tag == "exception":
             return vars(self.module).get(rest[0][0]) or getattr(sys.modules["builtins"], rest[0][0])
+        if tag == "error":
+            return self._import("exception", rest)(*map(self._codec.decode, rest[1]))
+        if tag == "iterator":
+            return iter([self._codec.decode(item) for item in rest[0]])
+        if tag == "module":
+            return importlib.import_module(rest[0])
+        if tag == "class":
+            return getattr(importlib.import_module(rest[0]), rest[1])
         if tag == "callback":
             return lambda *args: self._call_back(rest[0], args)
         raise WireError(f"unknown kind of value: {tag!r}")

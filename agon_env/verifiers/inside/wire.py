@@ -13,7 +13,6 @@ import datetime
 import decimal
 import fractions
 import json
-import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -22,10 +21,6 @@ MAX_BYTES = 32 << 20
 MAX_DEPTH = 300
 SMALL = 1 << 60
 
-ITERATORS: tuple[type, ...] = tuple(
-    {type(iter([])), type(iter(())), type(iter(range(0))), type(iter("")), type(iter({})), type(iter(set()))}
-    | {map, zip, filter, enumerate, reversed, types.GeneratorType, type(reversed([]))}
-)
 VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 FUNCTIONS = frozenset(
     (
@@ -220,8 +215,6 @@ class Codec:
             if rest[0] not in FUNCTIONS:
                 raise WireError(f"{rest[0]!r} does not travel")
             return BUILTINS[rest[0]]
-        if tag == "iterator":
-            return iter(items(rest[0]))
         return self._import(tag, rest)
 
 
