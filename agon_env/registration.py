@@ -80,6 +80,10 @@ class ContestSpec:
         env.spec = made
         return env
 
+    def option_names(self) -> tuple[str, ...]:
+        """Return the names of the arguments that `make` takes for this contest, apart from those of its task."""
+        return tuple(_accepted(self._creator()))
+
     def to_json(self) -> str:
         """Return the spec as JSON.
 

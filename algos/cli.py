@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,22 +21,34 @@ from rich.text import Text
 from agon_env.errors import Error
 
 if TYPE_CHECKING:
+    from agon_env.registration import ContestSpec
     from agon_env.verifiers.rescoring import Judge
     from algos.config import TrainConfig
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
+LARGE_NAMESPACE = 8
+"""`agon envs` gives a namespace with more contests than these one line."""
 
 
-def envs() -> int:
-    """List the contests that can be made, and the plug-ins that can't be loaded."""
+def envs(all: bool = False) -> int:
+    """List the contests that can be made, and the plug-ins that can't be loaded.
+
+    Args:
+        all: also list each contest of a large namespace.
+    """
     import agon_env
 
     specs = [agon_env.spec(id) for id in agon_env.list_envs()]
-    _print_table(
-        ("contest", "made by", "options"),
-        [(s.id, str(s.entry_point), ", ".join(f"{key}={value!r}" for key, value in s.kwargs.items())) for s in specs],
-    )
+    members = Counter(spec.namespace for spec in specs if spec.namespace)
+    folded = {namespace for namespace, count in members.items() if count > LARGE_NAMESPACE and not all}
+    shown = [spec for spec in specs if spec.namespace not in folded]
+    rows = [(spec.id, ", ".join(f"{key}={value!r}" for key, value in spec.kwargs.items())) for spec in shown]
+    rows += [(f"{namespace}/*", f"{members[namespace]} contests; list them with --all") for namespace in folded]
+    _print_table(("contest", "made with"), sorted(rows))
+    for options, ids in _by_options(shown).items():
+        of_task = ", and the options of the task" if "task" in options else ""
+        Console().print(Text(f"\n{', '.join(ids)}\n  take the options {', '.join(options) or 'none'}{of_task}"))
     return _report_broken(agon_env.broken_plugins())
 
 
@@ -64,24 +77,32 @@ def check(env: Annotated[str, tyro.conf.Positional]) -> int:
     return 0
 
 
-def evaluate(run: Annotated[Path, tyro.conf.Positional], problems: int = 512, seed: int = 0) -> int:
+def evaluate(run: Annotated[Path, tyro.conf.Positional], problems: int | None = None, seed: int = 0) -> int:
     """Judge the trained policies of a run on held-out problems; prints the figures as JSON.
 
     Args:
         run: folder of the run.
-        problems: held-out problems to play.
+        problems: held-out problems to play. Default: as many as the run was judged on.
         seed: the same seed plays the same contests.
     """
     from algos.checkpoint import newest_checkpoint
     from algos.config import load_config
+    from algos.errors import CheckpointError, ConfigError
     from algos.trainer import Run
 
     config = load_config(run)
-    trained = Run.of(dataclasses.replace(config, eval_problems=problems, seed=seed))
+    problems = config.eval_problems if problems is None else problems
+    if problems < 1:
+        raise ConfigError("there is nothing to judge the run on: name a number of held-out problems, --problems 512")
     checkpoint = newest_checkpoint(run)
-    for name in trained.policies:
-        finished = (run / name).is_dir()  # else the run was stopped, and its newest checkpoint is judged
-        trained.base.load_adapter(name, run / name if finished or checkpoint is None else checkpoint / name)
+    finished = all((run / name).is_dir() for name in config.make_algorithm().policies)
+    if not finished and (checkpoint is None or checkpoint.name == "step-0"):
+        raise CheckpointError(
+            f"{run} has not saved a step yet, so there is nothing to judge. Go on with: agon train --resume {run}"
+        )
+    trained = Run.of(dataclasses.replace(config, eval_problems=problems, seed=seed))
+    for name in trained.policies:  # a finished run that was gone on with has the newest ones in its checkpoint
+        trained.base.load_adapter(name, (checkpoint or run) / name)
     figures, _ = trained.evaluate()
     print(json.dumps({"run": str(run), "env": config.env, **figures.summary()}, indent=2))
     return 0
@@ -235,11 +256,25 @@ def _train_help() -> int:
     return train([])
 
 
+def _by_options(specs: Iterable[ContestSpec]) -> dict[tuple[str, ...], list[str]]:
+    """Return options → the contests that take them; a contest whose entry point can't be imported is left out."""
+    takers: dict[tuple[str, ...], list[str]] = {}
+    for spec in specs:
+        with contextlib.suppress(ImportError, AttributeError):
+            takers.setdefault(spec.option_names(), []).append(spec.id)
+    return takers
+
+
 def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(*columns, box=None, pad_edge=False)
+    rows = list(rows)
+    table = Table(box=None, pad_edge=False)
+    longest = max(len(row[0]) for row in rows)
+    table.add_column(columns[0], no_wrap=True, min_width=longest)  # what is copied from here must be whole
+    for column in columns[1:]:
+        table.add_column(column, overflow="fold", min_width=20)
     for row in rows:
         table.add_row(*map(Text, row))
-    Console().print(table)
+    Console().print(table, crop=False)
 
 
 def _report_broken(plugins: Mapping[str, str]) -> int:

@@ -1,6 +1,7 @@
 """The console script: exit codes, and messages instead of tracebacks."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,9 +38,54 @@ def agon(*args: str, monkeypatch: pytest.MonkeyPatch) -> int:
 def test_envs_lists_every_contest(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     import agon_env
 
-    assert agon("envs", monkeypatch=monkeypatch) == 0
+    assert agon("envs", "--all", monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr().out
     assert all(id in shown for id in agon_env.list_envs())
+
+
+def test_envs_keeps_ids_whole_and_large_namespaces_short(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import agon_env
+
+    large = [f"LargeTest/Contest{number}-v0" for number in range(cli.LARGE_NAMESPACE + 1)]
+    for id in large:
+        agon_env.register(id, "agon_env.games:Solo", kwargs={"task": "arithmetic"})
+    agon_env.register("tests/" + "Long" * 20 + "-v0", "nowhere:Nothing")
+    try:
+        monkeypatch.setenv("COLUMNS", "40")
+        monkeypatch.setattr(sys, "argv", ["agon", "envs"])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert not ended.value.code
+        shown = capsys.readouterr().out
+    finally:
+        for id in [*large, "tests/" + "Long" * 20 + "-v0"]:
+            del agon_env.registry[id]
+    assert "tests/" + "Long" * 20 + "-v0" in shown
+    assert "LargeTest/*" in shown
+    assert f"{len(large)} contests" in shown
+    assert not any(id in shown for id in large)
+    assert "exchange" in shown
+
+
+def test_eval_judges_on_as_many_problems_as_the_run_and_needs_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fast = [*FAST, "--output-dir", str(tmp_path), "--name", "run"]
+    assert agon("train", *fast, monkeypatch=monkeypatch) == 0
+    capsys.readouterr()
+    run = tmp_path / "run"
+    assert agon("eval", str(run), monkeypatch=monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 4
+    for name in ("alice", "bob"):
+        shutil.rmtree(run / name)
+    assert agon("eval", str(run), monkeypatch=monkeypatch) == 0  # stopped after step 1: its checkpoint is judged
+    (run / "checkpoint" / "step-1").rename(run / "checkpoint" / "step-0")
+    assert agon("eval", str(run), monkeypatch=monkeypatch) == 2
+    assert f"agon train --resume {run}" in " ".join(capsys.readouterr().err.split())
+    assert agon("eval", str(run), "--problems", "0", monkeypatch=monkeypatch) == 2
+    assert "--problems 512" in capsys.readouterr().err
 
 
 def test_agents_lists_every_player(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -280,6 +280,11 @@ def test_an_unknown_argument_is_named_with_the_accepted_ones():
         assert word in str(caught.value)
 
 
+def test_a_spec_knows_the_arguments_of_its_contest():
+    assert {"task", "exchange", "reward", "players"} <= set(spec("ArithmeticDuel-v0").option_names())
+    assert "exchange" not in spec("ArithmeticSolo-v0").option_names()
+
+
 class Race(Echo):
     option_names = frozenset({"goal", "loud"})
 
