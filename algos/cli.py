@@ -269,12 +269,13 @@ def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     rows = list(rows)
     table = Table(box=None, pad_edge=False)
     longest = max(len(row[0]) for row in rows)
-    table.add_column(columns[0], no_wrap=True, min_width=longest)  # what is copied from here must be whole
+    table.add_column(columns[0], no_wrap=True)
     for column in columns[1:]:
-        table.add_column(column, overflow="fold", min_width=20)
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
-    Console().print(table, crop=False)
+    # On a narrow terminal a line may be too long, but an id that is copied from here must be whole.
+    Console(width=max(Console().width, longest + 30)).print(table)
 
 
 def _report_broken(plugins: Mapping[str, str]) -> int:
