@@ -35,10 +35,16 @@ def main(env: str = "ArithmeticDuel-v0", players: tuple[str, ...] = ("embedded",
         for player, name in zip(seats, players, strict=True)
     }
     observation, info = contest.reset(seed=seed)
+    if "oracle" in players:
+        try:
+            contest.solution(observation.role)
+        except NotImplementedError as no_solution:
+            sys.exit(f"{no_solution}, so that no oracle can play {env}")
     print(f"{env}, seed {seed}, {info.get('source', '')}")
     while observation is not None:
         player = observation.player
-        print(f"\n--- {player} ({observation.role}) reads ---\n{observation.text}")
+        if not isinstance(seated[player], agents.Human):  # who is shown the prompt when asked
+            print(f"\n--- {player} ({observation.role}) reads ---\n{observation.text}")
         action = seated[player](observation)
         print(f"\n--- {player} ({observation.role}) says ---\n{action.text}")
         observation, *_ = contest.step(action)

@@ -14,6 +14,24 @@ QUICK = ["--env-options", "difficulty=2", "--steps", "1", "--problems", "2"]
 QUICK += ["--group-size", "2", "--eval-problems", "4", "--max-tokens", "32"]
 
 
+NO_ORACLE = """
+import agon_env
+
+
+class Silent(agon_env.Contest):
+    roles = ("speaker",)
+
+    def setup(self, rng, options):
+        pass
+
+    def prompt(self, role):
+        return "Say nothing."
+
+
+agon_env.register("Silent-v0", Silent)
+"""
+
+
 def run(name: str, *args: str, cwd: Path, stdin: str = "") -> str:
     result = start(name, *args, cwd=cwd, stdin=stdin)
     assert result.returncode == 0, result.stderr
@@ -30,7 +48,7 @@ def start(name: str, *args: str, cwd: Path, stdin: str = "") -> subprocess.Compl
         encoding="utf-8",
         timeout=240,
         check=False,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join([str(cwd), *sys.path])},
     )
 
 
@@ -53,6 +71,7 @@ def test_play_with_scripted_players(tmp_path: Path) -> None:
 def test_play_with_a_person_against_the_embedded_model(tmp_path: Path) -> None:
     shown = run("play.py", "--players", "human", "embedded", cwd=tmp_path, stdin="I guess.\n\\boxed{3}\n.\n")
     assert "> I guess.\n> \\boxed{3}" in shown
+    assert shown.count("Start with") == 1 + 1  # each player is shown the question once
     assert "--- outcome ---" in shown
 
 
@@ -76,6 +95,15 @@ def test_play_says_what_is_wrong(tmp_path: Path, args: list[str], sentence: str)
     assert result.returncode == 1
     assert sentence in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_play_says_that_a_game_has_no_oracle(tmp_path: Path) -> None:
+    (tmp_path / "no_oracle.py").write_text(NO_ORACLE, encoding="utf-8")
+    result = start("play.py", "--env", "no_oracle:Silent-v0", "--players", "oracle", cwd=tmp_path)
+    assert result.returncode == 1
+    assert (
+        result.stderr == "Silent has no oracle: it does not define solution(), so that no oracle can play no_oracle:Silent-v0\n"
+    )
 
 
 def test_custom_agent(tmp_path: Path) -> None:
