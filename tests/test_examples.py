@@ -101,9 +101,8 @@ def test_play_says_that_a_game_has_no_oracle(tmp_path: Path) -> None:
     (tmp_path / "no_oracle.py").write_text(NO_ORACLE, encoding="utf-8")
     result = start("play.py", "--env", "no_oracle:Silent-v0", "--players", "oracle", cwd=tmp_path)
     assert result.returncode == 1
-    assert (
-        result.stderr == "Silent has no oracle: it does not define solution(), so that no oracle can play no_oracle:Silent-v0\n"
-    )
+    assert "Silent has no oracle: it does not define solution(), so that no oracle can play no_oracle" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_custom_agent(tmp_path: Path) -> None:
