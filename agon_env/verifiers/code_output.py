@@ -16,8 +16,9 @@ RELATIVE = Decimal("1e-9")
 def same_output(printed: str, expected: str) -> bool:
     r"""Compare line by line, in order, without regard to white space at the end of a line and empty lines at the end.
 
-    Decimal fractions are compared as numbers: where six or more places are expected, within 1e-6; otherwise they
-    must be equal (up to 1e-9 of their size, for the noise of binary fractions). Integers are compared as text,
+    Decimal fractions are compared as numbers: where six or more places are expected, within 1e-6 (unless the
+    number is smaller than that, or has an exponent); otherwise they must be equal (up to 1e-9 of their size, for the
+    noise of binary fractions). Integers are compared as text,
     except that `3.0` is 3. Case matters.
     """
     ours, theirs = _lines(printed), _lines(expected)
@@ -50,8 +51,9 @@ def _same_word(ours: str, theirs: str) -> bool:
         our_number, their_number = Decimal(ours), Decimal(theirs)
         if _INTEGER.fullmatch(theirs):
             return our_number == their_number
-        places = -int(their_number.as_tuple().exponent)
-        tolerance = abs(their_number) * RELATIVE
-        if places >= FINE_PLACES:
+        size = abs(their_number)
+        fine = "e" not in theirs.casefold() and -int(their_number.as_tuple().exponent) >= FINE_PLACES
+        tolerance = size * RELATIVE
+        if fine and (size >= ABSOLUTE or not size):
             tolerance = max(tolerance, ABSOLUTE)
         return abs(our_number - their_number) <= tolerance
