@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import math
 import os
 import select
 import shutil
@@ -46,6 +47,7 @@ ENVIRONMENT = {
     "PYTHONUTF8": "1",
     "PYTHONHASHSEED": "0",  # the same program has the same verdict
     "PYTHONDONTWRITEBYTECODE": "1",
+    "MALLOC_ARENA_MAX": "4",  # each takes 64 MiB of the address space
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
@@ -75,9 +77,10 @@ class Limits:
     """Time on the clock, generous, for programs that sleep."""
     memory: int = 1024 * MIB
     """Bytes that all processes use together (without control groups: each one, about)."""
-    address_space: int = 3072 * MIB
-    """Bytes that one process may address; large stacks of threads need it."""
-    processes: int = 64
+    address_space: int = 12288 * MIB
+    """Bytes that one process may address; the stacks of threads need it, 64 MiB for each (bounded by `memory` where there
+    are no control groups)."""
+    processes: int = 128
     """Processes and threads at a time."""
     file_size: int = 64 * MIB
     """Bytes of one file, and of the output."""
@@ -307,7 +310,7 @@ def _enter(entrances: Sequence[str]) -> list[str]:
 def _rlimits(limits: Limits, *, bound_processes: bool, bound_memory: bool) -> dict[str, int]:
     space = min(limits.address_space, limits.memory + STACKS) if bound_memory else limits.address_space
     values = {
-        "RLIMIT_CPU": max(1, round(limits.cpu_seconds)),
+        "RLIMIT_CPU": max(1, math.ceil(limits.cpu_seconds)),
         "RLIMIT_AS": space,
         "RLIMIT_FSIZE": limits.file_size,
         "RLIMIT_NOFILE": limits.open_files,

@@ -1,6 +1,7 @@
 """The sandbox: what programs can't do in it, in every kind of isolation that this machine offers."""
 
 import os
+import resource
 import socket
 import threading
 import time
@@ -277,6 +278,25 @@ def test_a_large_stack_and_deep_recursion_are_legal(any_sandbox):
         "t = threading.Thread(target=lambda: print(depth(100000)))\nt.start()\nt.join()"
     )
     assert run(any_sandbox, program, Limits()).stdout == b"100000\n"
+
+
+@pytest.mark.parametrize("wanted", ["(-1, -1)", "(resource.RLIM_INFINITY, resource.RLIM_INFINITY)", "(1 << 28, -1)"])
+@pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_STACK)[1] != -1, reason="the stack is bounded on this machine")
+def test_idioms_that_ask_for_a_larger_stack_work(sandbox, wanted):
+    program = f"import resource\nresource.setrlimit(resource.RLIMIT_STACK, {wanted})\nprint(1)"
+    assert output(sandbox, program, limits=Limits()) == "1\n"
+
+
+def test_many_threads_are_legal(any_sandbox):
+    program = (
+        "import threading\nbarrier = threading.Barrier(101)\n"
+        "for _ in range(100): threading.Thread(target=barrier.wait).start()\nbarrier.wait()\nprint(1)"
+    )
+    with any_sandbox.start({"main.py": program}, limits=Limits()) as running:
+        if "memory" not in running._group.controllers:
+            pytest.skip("memory can't be bounded but by address space")
+        finished = running.wait()
+    assert (finished.stdout, finished.exit_code) == (b"1\n", 0), finished.stderr
 
 
 def test_many_at_a_time_keep_apart(any_sandbox):

@@ -60,13 +60,20 @@ def become_init() -> None:
 
 
 def limit_resource(kind: int | None, value: int) -> None:
-    """Set a limit that can't be raised again; where the hard limit is lower already, that one holds."""
+    """Set a limit that can't be raised again; where the hard limit is lower already, that one holds.
+
+    The one on the stack is only where it starts: programs raise it, and memory is bounded otherwise.
+    """
     if kind is None:
         return
     hard = resource.getrlimit(kind)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    # a program that ignores SIGXCPU is killed one second later
-    resource.setrlimit(kind, (value, value + 1 if kind == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else value))
+    highest = value
+    if kind == resource.RLIMIT_STACK:
+        highest = hard
+    elif kind == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY:
+        highest = value + 1  # a program that ignores SIGXCPU is killed one second later
+    resource.setrlimit(kind, (value, highest))
 
 
 def drop_privileges() -> None:
