@@ -16,23 +16,29 @@ PYTHON = frozenset({"", "python", "python3", "py", "py3"})
 def extract_program(text: str) -> str | None:
     """Return the last complete Python block of a Markdown text, after its hidden reasoning; None if there is none.
 
-    A text without any fence is taken as a program itself if some line of it looks like code. A last block that is
-    never closed is no program: an abandoned earlier one is not credited.
+    A block without a label is taken only if none is labelled as Python: it often holds what the program prints. A text
+    without any fence is taken as a program itself if some line of it looks like code. A last block that is never closed
+    is no program: an abandoned earlier one is not credited.
     """
     visible = strip_thoughts(text)
-    found: str | None = None
+    labelled: str | None = None
+    bare: str | None = None
     opened: re.Match[str] | None = None
     fenced = False
     for fence in _FENCE.finditer(visible):
         if opened is None:
             opened, fenced = fence, True
         elif fence["mark"].startswith(opened["mark"]) and not fence["label"]:
-            if opened["label"].casefold() in PYTHON:
-                found = visible[opened.end() + 1 : fence.start()]
+            block = visible[opened.end() + 1 : fence.start()]
+            if not opened["label"]:
+                bare = block
+            elif opened["label"].casefold() in PYTHON:
+                labelled = block
             opened = None
     if opened is not None and opened["label"].casefold() in PYTHON:
-        return None
-    program = found if fenced else visible if _CODE_LINE.search(visible) else None
+        bare = None
+        labelled = None if opened["label"] else labelled
+    program = (bare if labelled is None else labelled) if fenced else visible if _CODE_LINE.search(visible) else None
     return program if program and program.strip() else None
 
 

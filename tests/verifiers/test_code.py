@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from agon_env.verifiers import code as code_module
+from agon_env.verifiers import sandbox as sandboxes
 from agon_env.verifiers.code import CodeVerifier, judge_row
 from agon_env.verifiers.code_extraction import extract_program, strip_fence
 from agon_env.verifiers.code_output import same_output
 from agon_env.verifiers.code_tests import BadTests, CodeTests
 from agon_env.verifiers.rescoring import ForeignRow, Judgement, summary, verify_lines
+from agon_env.verifiers.sandbox import Limits
 from algos import cli
 
 VERIFIER = CodeVerifier(allow_unisolated=True)
@@ -65,6 +67,8 @@ def count():
 def apply(f, *xs): return [f(x) for x in xs]
 def ident(x=None): return x
 def sum(a, b): return a + b
+async def later(x): return [x]
+async def total(*xs): return [await x for x in xs]
 def recurse(n): return n if n == 0 else recurse(n - 1)
 """
 
@@ -92,6 +96,10 @@ def recurse(n): return n if n == 0 else recurse(n - 1)
         "def helper(x):\n    return ident(x)\nassert [helper(i) for i in range(3)] == [0, 1, 2]",
         "assert ident() is None and ident(True) is True",
         "assert list(ident(iter(Stack(1, 2)))) == [1, 2] and list(ident(iter('é'))) == ['é']",
+        "import asyncio\nassert asyncio.run(later(2)) == [2]",
+        "import asyncio\nasync def both(): return await asyncio.gather(later(1), later(2))\n"
+        "assert asyncio.run(both()) == [[1], [2]]",
+        "import asyncio\nassert asyncio.run(total(later(1), later(2))) == [[1], [2]]",
         "e = ident(ValueError('x', 2))\nassert e.args == ('x', 2)",
         "assert ident(collections).deque([1])[0] == 1",
         "try:\n    recurse(10**6)\n    assert False\nexcept RecursionError:\n    pass",
@@ -164,6 +172,12 @@ def test_state_is_kept_between_the_tests_and_forgotten_after_them():
     assert judge(program, "assert f(0) == 1").result == "pass"
 
 
+def test_a_byte_order_mark_and_the_name_of_the_file():
+    program = "\ufeffimport os\nhere = os.path.dirname(os.path.abspath(__file__))\ndef f(): return len(here) > 1"
+    assert judge(program, "\ufeffassert f()").result == "pass"
+    assert VERIFIER.judge("\ufeffprint(1)", CodeTests("stdio", ({"input": "", "output": "1"},))).result == "pass"
+
+
 def test_prelude_setup_and_main_guards():
     program = (
         "from __future__ import annotations\ndef f(x: Later) -> int: return helper(x)\nif __name__ == '__main__':\n    input()"
@@ -184,6 +198,8 @@ def test_calls_compare_as_json_does():
     assert call("def f(x): return str(x)", [2], 2) == "fail"
     assert call("def f(x): return [1]", [2], [1, 2]) == "fail"
     assert call("def f(x): return None", [2], None) == "pass"
+    assert call("f = sorted", [[2, 1]], [1, 2]) == "pass"
+    assert call("f = ValueError", [1], 1) == "fail"
     assert call("f = 5", [], 5) == "fail"
     assert call("class Solution: pass", [], 5) == "fail"
 
@@ -196,6 +212,13 @@ def test_time_is_that_of_the_processor_not_of_the_clock():
         assert [v.result for v in threads.map(lambda _: verifier.judge(busy, tests), range(5))] == ["pass"] * 5
     assert verifier.judge("while True: pass", tests).result == "timeout"
     assert VERIFIER.with_deadline(1).judge("def f():\n    while True: pass", CodeTests("assert", ("f()",))).result == "timeout"
+
+
+def test_a_part_of_a_second_is_allowed_too():
+    busy = "import time\nwhile time.process_time() < 1.3: pass\nprint(1)"
+    tests = CodeTests("stdio", ({"input": "", "output": "1"},))
+    assert VERIFIER.with_deadline(1.2).judge(busy, tests).result == "pass"
+    assert sandboxes._rlimits(Limits(cpu_seconds=2.5), bound_processes=True, bound_memory=False)["RLIMIT_CPU"] == 3
 
 
 def test_verdicts_name_what_stopped_the_program():
@@ -259,6 +282,14 @@ def test_completions_are_scored_from_any_thread_and_remembered():
         ("0.33333333", "0.333333333333", True),
         ("0.33", "0.333333333333", False),
         ("3.14159", "3.14", False),
+        ("0", "1.5e-07", False),
+        ("3e-07", "1.5e-07", False),
+        ("1.5e-7", "1.5e-07", True),
+        ("0.00000015", "1.5e-07", True),
+        ("0.0000003", "0.00000015", False),
+        ("1.2345678e10", "1.23456789e10", False),
+        ("0.0000001", "0.000000", True),
+        ("0.3333334", "0.3333333", True),
         ("1234567.88", "1234567.89", False),
         ("9007199254740992", "9007199254740993", False),
         ("9007199254740992.0", "9007199254740993", False),
@@ -292,6 +323,10 @@ def test_where_the_program_is_in_a_text():
     assert extract_program("def f():\n    return 1") == "def f():\n    return 1"
     assert extract_program("The answer is 5.") is None
     assert extract_program("") is None
+    assert extract_program(f"{fence}python\ncode\n{fence}\nprints\n{fence}\n5\n{fence}") == "code\n"
+    assert extract_program(f"{fence}python\ncode\n{fence}\nprints\n{fence}\n5") == "code\n"
+    assert extract_program(f"{fence}\na\n{fence}\n{fence}\nb\n{fence}") == "b\n"
+    assert extract_program(f"{fence}\na\n{fence}\n{fence}\ncut off") is None
     assert extract_program(f"{fence}bash\nls\n{fence}") is None
     assert extract_program("a ``` b " * 10**5) is None
     assert strip_fence(f"{fence}python\nprint(1)\n{fence}\n") == "print(1)\n"

@@ -18,7 +18,7 @@ import operator
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NoReturn
 
 sys.path.insert(0, os.getcwd())
@@ -46,6 +46,7 @@ class Session:
         self._channel = channel
         self._codec = Codec(self._export, self._import)
         self._proxies: dict[int, Remote] = {}
+        self._coroutines: dict[Any, Remote] = {}
         self._callbacks: list[Callable[..., Any]] = []
         self._exceptions: dict[str, Any] = {}
         self.broken: Exception | None = None
@@ -108,6 +109,8 @@ class Session:
             return ["handle", object.__getattribute__(value, "_number")]
         if isinstance(value, RemoteIterator):
             return self._export(value.iterator)
+        if isinstance(value, types.CoroutineType) and value in self._coroutines:
+            return self._export(self._coroutines[value])
         if isinstance(value, VIEWS) or is_iterator(value):
             items: list[Any] = []
             for item in value:
@@ -132,9 +135,14 @@ class Session:
         raise CantJudge(f"a test hands over an object of type {type(value).__name__}, which can't be sent to another process")
 
     def _import(self, tag: str, rest: list[Any]) -> Any:
-        if tag == "handle":
+        if tag in ("handle", "coroutine"):
             number, (module, name) = rest
-            return self._proxies.setdefault(int(number), Remote(self, int(number), (str(module), str(name))))
+            remote = self._proxies.setdefault(int(number), Remote(self, int(number), (str(module), str(name))))
+            if tag == "handle":
+                return remote
+            coroutine = wait_for(remote)  # asyncio takes no other awaitable everywhere
+            self._coroutines[coroutine] = remote
+            return coroutine
         if tag == "exception":
             return self._exception([str(name) for name in rest[0]])
         raise WireError(f"unknown kind of value: {tag!r}")
@@ -162,6 +170,11 @@ def raise_in_test(error: Any, values: list[Any], what: str) -> NoReturn:
     except Exception:
         raised = RuntimeError(f"the program raised {error.__name__}")
     raise raised
+
+
+async def wait_for(remote: Remote) -> Any:
+    """Await a coroutine of the program."""
+    return await remote
 
 
 def is_iterator(value: Any) -> bool:
@@ -258,7 +271,7 @@ class Remote:
     def __next__(self) -> Any:
         return forward("next")(self)
 
-    def __await__(self) -> Iterator[Any]:
+    def __await__(self) -> Generator[Any, Any, Any]:
         return forward("await")(self)
         yield
 
@@ -370,7 +383,7 @@ def helpers(prelude: str, entry_point: str) -> ast.Module:
     A program can redefine what stands in its prelude; a test that uses a helper means this one. Classes stay with
     the program, because their instances are handed to it.
     """
-    tree = ast.parse(prelude)
+    tree = ast.parse(prelude.removeprefix("\ufeff"))
     tree.body = [node for node in tree.body if not is_programs(node, entry_point)]
     return tree
 
@@ -403,7 +416,7 @@ def run_statements(session: Session, job: dict[str, Any]) -> str | None:
         code = compile(copied, "prelude", "exec", flags=__future__.annotations.compiler_flag, dont_inherit=True)
         steps.append((0, copied, code))
         for number, text in enumerate((job["setup"], *job["tests"])):
-            tree = ast.parse(text)
+            tree = ast.parse(text.removeprefix("\ufeff"))
             steps.append((number, tree, compile(tree, f"test {number}", "exec", dont_inherit=True)))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise CantJudge(f"a test is not Python: {error}") from None
@@ -431,7 +444,7 @@ def run_calls(session: Session, job: dict[str, Any]) -> str | None:
             found = session.look(name)
             if not found and (classes := session.look("Solution")):
                 found = [getattr(classes[0](), name)]
-            if not found or not isinstance(found[0], Remote):
+            if not found or not callable(found[0]):
                 return f"test {number}: the program defines no function {name}"
             if not equal(found[0](*test["args"]), test["expected"]):
                 return f"test {number}: wrong result"

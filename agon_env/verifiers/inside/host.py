@@ -74,8 +74,9 @@ class Host:
     def load(self, sources: Sequence[str]) -> None:
         """Run the program: each source in turn, in one namespace."""
         sys.modules["solution"] = self.module
+        vars(self.module)["__file__"] = os.path.abspath("solution.py")
         for source in sources:
-            exec(compile(source, "solution.py", "exec", dont_inherit=True), vars(self.module))
+            exec(compile(source.removeprefix("\ufeff"), "solution.py", "exec", dont_inherit=True), vars(self.module))
 
     def look(self, name: str) -> list[Any] | str:
         """Return what the program calls `name`, in a list; an empty list if nothing; the bare name of a module."""
@@ -121,7 +122,8 @@ class Host:
         if isinstance(value, type) and issubclass(value, BaseException):
             return ["exception", exception_names(value)]
         home = [getattr(value, "__module__", None), getattr(value, "__qualname__", None)]
-        return ["handle", number, [item if isinstance(item, str) else "" for item in home]]
+        tag = "coroutine" if isinstance(value, types.CoroutineType) else "handle"
+        return [tag, number, [item if isinstance(item, str) else "" for item in home]]
 
     def _import(self, tag: str, rest: list[Any]) -> Any:
         if tag == "handle":
