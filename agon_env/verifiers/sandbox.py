@@ -113,9 +113,11 @@ class Running:
     _job: IO[bytes]
     _stdout: IO[bytes]
     _stderr: IO[bytes]
+    _status: IO[bytes]
     _mark: str
     _begin: float = field(default_factory=time.monotonic)
     _late: bool = False
+    _killed: bool = False
 
     def wait(self, *, seconds: float | None = None) -> Finished:
         """Wait for the end, at most until the limit on the clock (or `seconds` from now), then kill whatever is left.
@@ -137,9 +139,15 @@ class Running:
 
     def kill(self) -> None:
         """Kill all processes of the sandbox."""
+        if self._killed:
+            return
+        self._killed = True
+        children = _children(self._process.pid) | _reported(_read(self._status, MIB))
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        for pid in children:
+            _reap(pid)
         if self._mark:
             _kill_marked(self._mark)
 
@@ -249,7 +257,7 @@ def _start(
     with contextlib.ExitStack() as stack:
         place = tempfile.mkdtemp(prefix="agon-sandbox-")
         stack.callback(_remove, place)
-        job, input_, stdout, stderr = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(4))
+        job, input_, stdout, stderr, status = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(5))
         group = stack.enter_context(control_group(memory=limits.memory, processes=limits.processes))
         entry = (way or sandbox_isolation.nothing)(layout, limits.folder_size, place)
         mark = "" if way else os.path.basename(place)
@@ -277,7 +285,8 @@ def _start(
         if entry.uid is not None:  # so that the program can open /dev/stdin
             for file in (input_, stdout, stderr):
                 os.fchown(file.fileno(), entry.uid, entry.uid)
-        command = [*_enter(group.entrances), *entry.command, layout.python, "-I", "-S", "-c", GUARD, str(job.fileno())]
+        report = [entry.status_option, str(status.fileno())] if entry.status_option else []
+        command = [*_enter(group.entrances), *entry.command, *report, layout.python, "-I", "-S", "-c", GUARD, str(job.fileno())]
         process = subprocess.Popen(
             command,
             stdin=input_,
@@ -285,10 +294,10 @@ def _start(
             stderr=stderr,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"} | ({MARK: mark} if mark else {}),
             cwd="/",
-            pass_fds=[job.fileno(), *pass_fds],
+            pass_fds=[job.fileno(), *([status.fileno()] if report else []), *pass_fds],
             start_new_session=True,
         )
-        running = Running(process, limits, group, job, stdout, stderr, mark)
+        running = Running(process, limits, group, job, stdout, stderr, status, mark)
         stack.callback(running.kill)
         yield running
 
@@ -361,10 +370,35 @@ def _remove(place: str) -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
+def _children(pid: int) -> set[int]:
+    """Return the children of a process, as far as the system tells them."""
+    try:
+        return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()))
+    except OSError:
+        return set()
+
+
+def _reported(status: bytes) -> set[int]:
+    """Return the child in what bubblewrap reports, one JSON object on each line."""
+    with contextlib.suppress(ValueError, LookupError):
+        return {int(json.loads(status.split(b"\n", 1)[0])["child-pid"])}
+    return set()
+
+
+def _reap(pid: int) -> None:
+    """Take note of the end of an orphan, if this process inherits them (as the first of a container does)."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # raises if it is not ours
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
 def _kill_marked(mark: str) -> None:
     """Kill the processes that left the process group, where there is no namespace that ends them all."""
     wanted = f"{MARK}={mark}".encode()
     found = True
+    killed = set()
     deadline = time.monotonic() + 2.0
     while found and time.monotonic() < deadline:
         found = False
@@ -372,7 +406,10 @@ def _kill_marked(mark: str) -> None:
             with contextlib.suppress(OSError):
                 if wanted in (folder / "environ").read_bytes().split(b"\0"):
                     os.kill(int(folder.name), signal.SIGKILL)
+                    killed.add(int(folder.name))
                     found = True
+    for pid in killed:
+        _reap(pid)
 
 
 # --- what this machine can do -------------------------------------------------------------------------

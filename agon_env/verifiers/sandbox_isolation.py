@@ -18,6 +18,7 @@ from typing import Any
 from agon_env.verifiers.sandbox_layout import DEVICES, FOLDER, STREAMS, Layout
 
 NOBODY = 65534
+STATUS = "--json-status-fd"
 FOLDER_OPTIONS = "mode=1777,size={size},nr_inodes=65536"
 
 
@@ -33,6 +34,8 @@ class Entry:
     """The user that the guard becomes; None keeps the one that it is."""
     root: dict[str, Any] | None = None
     """The file system that the guard builds, if the command does not."""
+    status_option: str | None = None
+    """The option of the command that takes a file descriptor, to which it writes {"child-pid": …}."""
 
 
 Way = Callable[[Layout, int, str], Entry]
@@ -42,13 +45,13 @@ Way = Callable[[Layout, int, str], Entry]
 def bubblewrap_as_root(layout: Layout, size: int, place: str) -> Entry:
     """Bubblewrap with real privileges, which the guard gives up by becoming a user that nobody else is."""
     powers = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    return Entry((*_bubblewrap(layout, size), *powers), FOLDER, uid=spare_uid())
+    return Entry((*_bubblewrap(layout, size), *powers), FOLDER, uid=spare_uid(), status_option=STATUS)
 
 
 def bubblewrap(layout: Layout, size: int, place: str) -> Entry:
     """Bubblewrap in a user namespace: without privileges, where the kernel allows that."""
     user = ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL"]
-    return Entry((*_bubblewrap(layout, size), *user), FOLDER)
+    return Entry((*_bubblewrap(layout, size), *user), FOLDER, status_option=STATUS)
 
 
 def namespaces_as_root(layout: Layout, size: int, place: str) -> Entry:

@@ -3,6 +3,8 @@
 import os
 import resource
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -304,6 +306,30 @@ def test_many_at_a_time_keep_apart(any_sandbox):
         programs = [f"import time\ntime.sleep(0.05)\nprint(input(), {i})" for i in range(24)]
         results = list(threads.map(lambda i: run(any_sandbox, programs[i], Limits(), stdin=f"in {i}\n".encode()), range(24)))
     assert [result.stdout.decode() for result in results] == [f"in {i} {i}\n" for i in range(24)]
+
+
+REAPER = """
+import ctypes, os, sys
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+from agon_env.verifiers import sandbox_isolation
+from agon_env.verifiers.sandbox import Limits, Sandbox
+sandbox = Sandbox()
+sandbox._way = sandbox_isolation.ways()[sys.argv[1]]
+for program in ("print(1)", "import time; time.sleep(60)", "import os; os.kill(os.getpid(), 9)"):
+    sandbox.run({"main.py": program}, limits=Limits(wall_seconds=1))
+with sandbox.start({"main.py": "import time; time.sleep(60)"}):
+    pass
+try:
+    print("left", os.waitpid(-1, os.WNOHANG))
+except ChildProcessError:
+    print("none left")
+"""
+
+
+def test_no_zombie_is_left_to_a_grader_that_inherits_orphans(sandbox):
+    command = [sys.executable, "-c", REAPER, sandbox.isolation]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "none left\n"
 
 
 def test_leaving_the_block_kills(any_sandbox):
