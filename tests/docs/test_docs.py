@@ -2,13 +2,31 @@
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import gymnasium
 import pytest
+
+import agents.registry
+import agon_env
+from algos.config import ALGORITHMS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.fixture(autouse=True)
+def registries_as_before() -> Iterator[None]:
+    """What a page registers is forgotten after it."""
+    agon_env.list_envs(), agents.registry.list_agents()  # plug-ins are read once, so before
+    registries: list[dict] = [agon_env.registry, gymnasium.registry, agents.registry._entries, ALGORITHMS]
+    before = [dict(registry) for registry in registries]
+    yield
+    for registry, old in zip(registries, before, strict=True):
+        registry.clear()
+        registry.update(old)
 
 
 def snippets(page: Path) -> list[tuple[int, str]]:
