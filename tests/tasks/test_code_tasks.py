@@ -142,7 +142,8 @@ def test_rows_of_humaneval():
     assert VERIFIER.judge(solution, tests).result == "pass"
     assert VERIFIER.judge("def quarter(n):\n    return n >> 2", tests).result == "pass"
     assert VERIFIER.judge("def quarter(n):\n    return n", tests).result == "fail"
-    assert VERIFIER.judge("def half(n): return n\ndef quarter(n): return 2", tests).result == "fail"
+    # the test has the prompt's own half, not the program's, which would make 5 right
+    assert VERIFIER.judge("def half(n): return 5\ndef quarter(n): return 2 if n == 8 else 5", tests).result == "fail"
 
 
 def test_rows_of_mbpp_in_both_layouts():
