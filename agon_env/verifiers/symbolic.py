@@ -6,16 +6,22 @@ Formulas come as the nested tuples of `agon_env.verifiers.expression`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import sympy
 
-from agon_env.verifiers.expression import Expr, symbols
+from agon_env.verifiers.expression import MAX_BITS, Expr, TooLarge, rational_value, symbols
 
 DIGITS = 40
 """Digits to which values are compared at a point."""
 PROOF_DIGITS = 1000
-"""Digits of cancellation after which two constants that no proof tells apart count as equal."""
+"""Digits of cancellation after which two constants that no proof tells apart count as equal; more where a part is tiny."""
+MAX_PROOF_DIGITS = 20_000
+"""Constants that would need more digits than these count as different."""
+MAX_ARGUMENT = 10_000
+"""Largest argument of a factorial, gamma or zeta function that is worked out."""
 POINTS = 8
 """Points at which formulas with symbols are compared."""
 
@@ -31,13 +37,22 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceil": sympy.ceiling, "zeta": sympy.zeta, "Gamma": sympy.gamma,
 }  # fmt: skip
 
+_PIECES = {"abs", "floor", "ceil", "arcsin", "arccos", "arctan"}
+
 
 def equal(gold: Expr, answer: Expr) -> bool:
-    """Return whether two formulas have the same value, wherever both are real."""
-    if not symbols(gold) | symbols(answer):
-        return _is_zero(_build(gold, {}) - _build(answer, {}))
-    pairs = _values(gold, answer)
-    return bool(pairs) and all(_close(a, b) for a, b in pairs)
+    """Return whether two formulas have the same value, wherever both are real; False if one is too large to work out."""
+    try:
+        if not symbols(gold) | symbols(answer):
+            return _is_zero(_build(gold, {}) - _build(answer, {}), _proof_digits({}, gold, answer))
+        points = _points(gold, answer)
+        return (
+            bool(points)
+            and all(_close(*point.values) for point in points)
+            and all(_is_zero(point.gold - point.answer, _proof_digits(point.at, gold, answer)) for point in points[:2])
+        )
+    except TooLarge:
+        return False
 
 
 def proportional(gold: Expr, answer: Expr, *, positive: bool = False) -> bool:
@@ -48,13 +63,23 @@ def proportional(gold: Expr, answer: Expr, *, positive: bool = False) -> bool:
         answer: a formula.
         positive: the constant must be positive, as it must for inequalities.
     """
-    pairs = [(a, b) for a, b in _values(gold, answer) if a != 0 or b != 0]
-    if not pairs or any(a == 0 or b == 0 for a, b in pairs):
+    try:
+        points = [point for point in _points(gold, answer) if any(value != 0 for value in point.values)]
+        if not points or any(value == 0 for point in points for value in point.values):
+            return False
+        first = points[0]
+        ratio = first.values[0] / first.values[1]
+        if positive and not (ratio.is_real and ratio > 0):
+            return False
+        return all(_close(point.values[0], point.values[1] * ratio) for point in points) and all(
+            _is_zero(
+                point.gold * first.answer - first.gold * point.answer,
+                _proof_digits(point.at, gold, answer) + _proof_digits(first.at, gold, answer),
+            )
+            for point in points[1:3]
+        )
+    except TooLarge:
         return False
-    ratio = pairs[0][0] / pairs[0][1]
-    if positive and not (ratio.is_real and ratio > 0):
-        return False
-    return all(_close(a, b * ratio) for a, b in pairs)
 
 
 def within(gold: Expr, answer: Expr) -> bool:
@@ -67,7 +92,10 @@ def within(gold: Expr, answer: Expr) -> bool:
     _, value, tolerance = gold
     if symbols(value) | symbols(answer):
         return False
-    distance = (_build(answer, {}) - _build(value, {})).evalf(DIGITS)
+    try:
+        distance = (_build(answer, {}) - _build(value, {})).evalf(DIGITS)
+    except TooLarge:
+        return False
     return bool(distance.is_number and distance.is_real and abs(distance) <= _build(tolerance, {}))
 
 
@@ -79,13 +107,39 @@ def _build(expression: Expr, at: dict[str, Any]) -> Any:
         return at[parts[0]]
     if kind == "const":
         return _CONSTANTS[parts[0]]
-    if kind == "fn":
-        return _FUNCTIONS[parts[0]](_build(parts[1], at))
-    operation = _OPERATIONS[kind]
-    return operation(*(_build(part, at) for part in parts))
+    name = parts.pop(0) if kind == "fn" else kind
+    values = [_build(part, at) for part in parts]
+    if all(value.is_number for value in values):
+        _bound(name, values)
+    return (_FUNCTIONS if kind == "fn" else _OPERATIONS)[name](*values)
 
 
-def _is_zero(difference: Any) -> bool:
+def _bound(name: str, values: list[Any]) -> None:
+    """Refuse what would take too long to work out.
+
+    Raises:
+        TooLarge: a value of more than `MAX_BITS` bits, or an argument above `MAX_ARGUMENT`.
+    """
+    if name == "pow":
+        base, exponent = values
+        if base in (0, 1, -1) or (exponent.is_Rational and abs(exponent) <= 2):
+            return
+        bits = abs(exponent.evalf(5)) * max(1, abs(sympy.log(abs(base.evalf(5)), 2).evalf(5)))
+        if bits > MAX_BITS:
+            raise TooLarge("a power")
+    elif name in ("exp", "sinh", "cosh", "tanh") and abs(values[0].evalf(5)) > MAX_BITS:
+        raise TooLarge(name)
+    elif name in ("floor", "ceil") and abs(values[0].evalf(5)) > sympy.Integer(10) ** 4000:
+        raise TooLarge(name)  # Python writes no longer integers
+    elif name in ("factorial", "Gamma", "zeta") and abs(values[0].evalf(5)) > MAX_ARGUMENT:
+        raise TooLarge(name)
+    elif name == "binomial":
+        n, k = (value.evalf(5) for value in values)
+        if min(abs(k), abs(n - k)) > MAX_ARGUMENT or abs(n) > 10**18:
+            raise TooLarge(name)
+
+
+def _is_zero(difference: Any, digits: int) -> bool:
     if difference.has(sympy.nan, sympy.zoo, sympy.oo):
         return False
     if difference.is_Rational:
@@ -93,33 +147,77 @@ def _is_zero(difference: Any) -> bool:
     rough = difference.evalf(DIGITS)
     if rough.is_number and abs(rough) > sympy.Float(10) ** -15:
         return False
-    # a cancellation to PROOF_DIGITS digits leaves nothing that evalf could vouch for
+    if digits > MAX_PROOF_DIGITS:
+        raise TooLarge("the digits of a proof")
+    # a cancellation to so many digits leaves nothing that evalf could vouch for
     try:
-        return bool(difference.evalf(5, maxn=PROOF_DIGITS, strict=True) == 0)
+        return bool(difference.evalf(5, maxn=digits, strict=True) == 0)
     except sympy.core.evalf.PrecisionExhausted:
         return True
 
 
-def _values(gold: Expr, answer: Expr) -> list[tuple[Any, Any]]:
+def _proof_digits(at: dict[str, Any], *formulas: Expr) -> int:
+    """Return the digits of cancellation that prove two constants equal: the more, the smaller a part of them is.
+
+    The hyperbolic tangent of 3000 is 1 to 2605 digits, and the square root of 1 + 10^-2000 to 2000.
+    """
+    slow = any(_is_slow(formula) for formula in formulas)
+    return (PROOF_DIGITS // 5 if slow else PROOF_DIGITS) + 8 * max(_scale(formula, at) for formula in formulas)
+
+
+def _is_slow(expression: Expr) -> bool:
+    """Return whether hundreds of digits of a formula take seconds."""
+    kind, *parts = expression
+    slow = kind == "binomial" or (kind == "fn" and parts[0] in ("factorial", "Gamma", "zeta"))
+    return slow or any(_is_slow(part) for part in parts if isinstance(part, tuple))
+
+
+def _scale(expression: Expr, at: dict[str, Any]) -> int:
+    """Return the largest power of ten, or of a tenth, that a part of a formula has for a value."""
+    value = abs(_build(expression, at).evalf(5))
+    size = abs(int(sympy.log(value, 10).evalf(5))) if value.is_number and value.is_finite and value != 0 else 0
+    if expression[:2] in (("fn", "tanh"), ("fn", "zeta")):
+        size = max(size, int(abs(_build(expression[2], at).evalf(5))))
+    return max([size, *(_scale(part, at) for part in expression[1:] if isinstance(part, tuple))])
+
+
+@dataclass(frozen=True)
+class _Point:
+    at: dict[str, Any]
+    gold: Any
+    answer: Any
+    """Exact values."""
+    values: tuple[Any, Any]
+    """Both as numbers: exact if rational."""
+
+
+def _points(gold: Expr, answer: Expr) -> list[_Point]:
     """Return both values at some points. Where both are real in enough of them, only those count.
 
     A branch cut (the logarithm of a negative number) then speaks neither for nor against, while
     the square root of x² and x differ at negative points, where both are real.
     """
     names = sorted(symbols(gold) | symbols(answer))
-    real, other = [], []
+    real: list[_Point] = []
+    other: list[_Point] = []
     for index in range(2 * POINTS):
         at = {name: _coordinate(index, column) for column, name in enumerate(names)}
-        a, b = (_build(formula, at).evalf(DIGITS) for formula in (gold, answer))
-        if not (a.is_number and b.is_number) or a.has(sympy.nan, sympy.zoo, sympy.oo) or b.has(sympy.nan, sympy.zoo, sympy.oo):
-            continue
-        a, b = (value.as_real_imag() for value in (a, b))
-        negligible = [abs(im) <= abs(re) * sympy.Float(10) ** (10 - DIGITS) for re, im in (a, b)]
-        if all(negligible):
-            real.append((a[0], b[0]))
-        else:
-            other.append((a[0] + sympy.I * a[1], b[0] + sympy.I * b[1]))
-    return real if len(real) >= POINTS // 2 else real + other
+        if point := _point(gold, answer, at):
+            (real if all(value.is_real for value in point.values) else other).append(point)
+    found = real if len(real) >= POINTS // 2 else real + other
+    return found + _far_points(gold, answer, names)
+
+
+def _point(gold: Expr, answer: Expr, at: dict[str, Any]) -> _Point | None:
+    exact = [_build(formula, at) for formula in (gold, answer)]
+    values = []
+    for each in exact:
+        value = each if each.is_Rational else each.evalf(DIGITS)
+        if not value.is_number or value.has(sympy.nan, sympy.zoo, sympy.oo):
+            return None
+        re, im = value.as_real_imag()
+        values.append(re if abs(im) <= abs(re) * sympy.Float(10) ** (10 - DIGITS) else re + sympy.I * im)
+    return _Point(at, exact[0], exact[1], (values[0], values[1]))
 
 
 def _coordinate(index: int, column: int) -> Any:
@@ -128,6 +226,72 @@ def _coordinate(index: int, column: int) -> Any:
     return magnitude if index < POINTS else -magnitude
 
 
+def _far_points(gold: Expr, answer: Expr, names: list[str]) -> list[_Point]:
+    """Return points at several scales, on both sides of every number in formulas that may change there.
+
+    Only points at which every root and logarithm is real count.
+    """
+    if not _has_pieces(gold) and not _has_pieces(answer):
+        return []
+    marks = sorted(_numbers(gold) | _numbers(answer), key=lambda mark: (abs(mark), mark))[:12]
+    near = {sign * mark + step for mark in marks for sign in (1, -1) for step in (Fraction(-1, 3), 0, Fraction(3, 7))}
+    far = {Fraction(sign * scale, 10) for scale in (37, 173, 2119) for sign in (1, -1)} | {mark * 3 for mark in marks}
+    choices = sorted(near | far | {Fraction(whole) for whole in range(-3, 7)})
+    points = []
+    for index, choice in enumerate(choices if len(names) == 1 else choices * 2):
+        at = {names[index % len(names)]: sympy.Rational(choice)}
+        for column, name in enumerate(names):
+            at.setdefault(name, sympy.Rational(choices[(index * 7 + column * 11 + 5) % len(choices)]))
+        try:
+            point = _point(gold, answer, at) if _in_domain(gold, at) and _in_domain(answer, at) else None
+        except TooLarge:
+            continue  # a tower of powers far out
+        if point and all(value.is_real for value in point.values):
+            points.append(point)
+    return points
+
+
+def _has_pieces(expression: Expr) -> bool:
+    """Return whether a formula may follow different rules in different places."""
+    kind, *parts = expression
+    if kind in ("max", "min") or (kind == "fn" and parts[0] in _PIECES):
+        return True
+    if kind == "pow" and (exponent := _rational(parts[1])) is not None and exponent.denominator != 1:
+        return True
+    return any(_has_pieces(part) for part in parts if isinstance(part, tuple))
+
+
+def _in_domain(expression: Expr, at: dict[str, Any]) -> bool:
+    """Return whether no even root and no logarithm of a formula is taken of a negative number."""
+    kind, *parts = expression
+    inner = None
+    if kind == "fn" and parts[0] == "ln":
+        inner = parts[1]
+    elif kind == "pow" and ((exponent := _rational(parts[1])) is None or exponent.denominator != 1):
+        inner = parts[0]
+    if inner is not None and symbols(inner):
+        value = _build(inner, at).evalf(15)
+        if not (value.is_real and value >= 0):
+            return False
+    return all(_in_domain(part, at) for part in parts if isinstance(part, tuple))
+
+
+def _numbers(expression: Expr) -> set[Fraction]:
+    """Return the rational values of the parts of a formula."""
+    value = _rational(expression)
+    found = {value} if value is not None and abs(value) <= 10**12 else set()
+    return found.union(*(_numbers(part) for part in expression[1:] if isinstance(part, tuple)))
+
+
+def _rational(expression: Expr) -> Fraction | None:
+    try:
+        return rational_value(expression)
+    except ValueError:  # too large, or a division by zero
+        return None
+
+
 def _close(a: Any, b: Any) -> bool:
+    if a.is_Rational and b.is_Rational:
+        return bool(a == b)
     scale = max(abs(a), abs(b))
     return bool(abs(a - b) <= scale * sympy.Float(10) ** (10 - DIGITS))
