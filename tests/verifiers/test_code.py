@@ -31,8 +31,29 @@ import enum, collections, dataclasses
 class OutOfStock(Exception):
     pass
 
+class Refused(ValueError):
+    def __init__(self, code, where):
+        super().__init__(f"code {code}")
+        self.code, self.where = code, where
+    def __str__(self): return f"refused: {self.code}"
+
 class Colour(enum.Enum):
     RED = 1
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+class Suit(str, enum.Enum):
+    HEARTS = 'h'
+
+class Key:
+    def __init__(self, k): self.k = k
+    def __eq__(self, other): return self.k == other.k
+    def __hash__(self): return hash(self.k)
+
+def refuse(code): raise Refused(code, ['here'])
+def views(d): return d.keys(), d.values(), d.items()
 
 @dataclasses.dataclass(order=True)
 class Point:
@@ -100,6 +121,19 @@ def recurse(n): return n if n == 0 else recurse(n - 1)
         "import asyncio\nasync def both(): return await asyncio.gather(later(1), later(2))\n"
         "assert asyncio.run(both()) == [[1], [2]]",
         "import asyncio\nassert asyncio.run(total(later(1), later(2))) == [[1], [2]]",
+        "assert Level.LOW == 1 and 2 == Level.HIGH and Level.LOW < 2 and Level.HIGH > Level.LOW and Level.LOW != 2",
+        "assert Level.LOW.name == 'LOW' and Level(1) is Level.LOW and ident(Level.LOW) is Level.LOW",
+        "assert isinstance(Level.LOW, Level) and sorted([Level.HIGH, Level.LOW]) == [1, 2]",
+        "assert Suit.HEARTS == 'h' and Suit.HEARTS in ('h', 's') and {'h': 1}[Suit.HEARTS] == 1 and Suit.HEARTS.value == 'h'",
+        "assert Colour.RED != 1",
+        "assert len({Key(1), Key(1), Key(2)}) == 2 and {Key((1, 2)): 5}[Key((1, 2))] == 5 and hash(Key(3)) == hash(3)",
+        "keys, values, items = views({'a': 1, 'b': 2})\n"
+        "assert keys == {'a', 'b'} and list(keys) == ['a', 'b'] and 'a' in keys\n"
+        "assert list(values) == [1, 2] and items == {('a', 1), ('b', 2)} and dict(items) == {'a': 1, 'b': 2}",
+        "assert ident({1: 2}.keys()) == {1} and ident({1: 2}.items()) == {(1, 2)}",
+        "try:\n    refuse(3)\nexcept Refused as e:\n"
+        "    assert (e.code, e.where, str(e), e.args) == (3, ['here'], 'refused: 3', ('code 3',))\n"
+        "else:\n    assert False",
         "e = ident(ValueError('x', 2))\nassert e.args == ('x', 2)",
         "assert ident(collections).deque([1])[0] == 1",
         "try:\n    recurse(10**6)\n    assert False\nexcept RecursionError:\n    pass",

@@ -99,6 +99,8 @@ CHEATS = {
     "a class that equals everything": ALWAYS + "class add(Always): pass",
     "returns what equals everything": ALWAYS + "def add(a, b): return Always()",
     "an int that equals everything": INT,
+    "a member that equals everything": "import enum\nclass I(enum.IntEnum):\n    A = 0\n    __eq__ = lambda s, o: True\n"
+    "    __hash__ = int.__hash__\ndef add(a, b): return I.A",
     "mock.ANY": "from unittest.mock import ANY\ndef add(a, b): return ANY",
     "is mock.ANY": "from unittest.mock import ANY as add",
     "a magic mock": "from unittest.mock import MagicMock\nadd = MagicMock()",
@@ -175,7 +177,7 @@ def test_a_text_that_cannot_be_made_is_no_excuse(program, tests):
 
 
 LONG = """import os, sys
-for reply in ('null', '["list",[["handle",0,["",""]]]]', '["list",[["iterator",[' + '1,' * 10**6 + '1]]]]'):
+for reply in ('null', '["list",[["handle",0,["",""],["list",[]]]]]', '["list",[["iterator",[' + '1,' * 10**6 + '1]]]]'):
     os.write(int(sys.argv[2]), f'["ok",{reply},[],[]]\\n'.encode())
 """
 

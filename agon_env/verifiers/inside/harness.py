@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 sys.path.insert(0, os.getcwd())
 
-from wire import VIEWS, Channel, Closed, Codec, WireError, exception_names
+from wire import Channel, Closed, Codec, WireError, exception_names
 
 PURE_MODULES = frozenset(
     (
@@ -33,6 +33,8 @@ PURE_MODULES = frozenset(
 )
 """Modules that a test may take from the program's imports; it gets this process's own."""
 MAX_ITEMS = 1_000_000
+TOLD = "text of the program"
+"""Attribute of an exception that holds what the program says it says."""
 
 
 class CantJudge(Exception):
@@ -80,12 +82,14 @@ class Session:
                     number, arguments = rest
                     self._call(self._callbacks[number], [self._codec.decode(item) for item in arguments])
                     continue
-                names, arguments = rest
+                names, *parts = rest
                 error = self._exception([str(name) for name in names])
-                values = [self._codec.decode(item) for item in arguments]
+                values, attributes, said = map(self._codec.decode, parts)
+                state = {str(name): value for name, value in attributes.items()} | {TOLD: str(said)}
+                values = list(values)
             except (ValueError, TypeError, LookupError, AttributeError) as broken:
                 raise WireError(f"a reply can't be read: {broken}") from None
-            raise_in_test(error, values, what)
+            raise_in_test(error, values, state, what)
 
     def look(self, name: str) -> list[Any]:
         """Return what the program calls `name`, in a list that may be empty; a module as this process has it."""
@@ -111,13 +115,13 @@ class Session:
             return self._export(value.iterator)
         if isinstance(value, types.CoroutineType) and value in self._coroutines:
             return self._export(self._coroutines[value])
-        if isinstance(value, VIEWS) or is_iterator(value):
+        if is_iterator(value):
             items: list[Any] = []
             for item in value:
                 items.append(self._codec.encode(item))
                 if len(items) > MAX_ITEMS:  # a test may take them from the program
                     raise WireError(f"an iterator with more than {MAX_ITEMS} items can't be handed over")
-            return ["list" if isinstance(value, VIEWS) else "iterator", items]
+            return ["iterator", items]
         if isinstance(value, BaseException):
             return ["error", exception_names(type(value)), [self._codec.encode(item) for item in value.args]]
         if isinstance(value, type) and issubclass(value, BaseException):
@@ -136,8 +140,9 @@ class Session:
 
     def _import(self, tag: str, rest: list[Any]) -> Any:
         if tag in ("handle", "coroutine"):
-            number, (module, name) = rest
-            remote = self._proxies.setdefault(int(number), Remote(self, int(number), (str(module), str(name))))
+            number, (module, name), plain = rest
+            new = Remote(self, int(number), (str(module), str(name)), plain_values(self._codec.decode(plain)))
+            remote = self._proxies.setdefault(int(number), new)
             if tag == "handle":
                 return remote
             coroutine = wait_for(remote)  # asyncio takes no other awaitable everywhere
@@ -154,11 +159,23 @@ class Session:
         if isinstance(known, type) and issubclass(known, BaseException):
             return known
         if name not in self._exceptions:
-            self._exceptions[name] = type(name, (self._exception(bases) if bases else Exception,), {})
+            self._exceptions[name] = type(name, (self._exception(bases) if bases else Exception,), {"__str__": told})
         return self._exceptions[name]
 
 
-def raise_in_test(error: Any, values: list[Any], what: str) -> NoReturn:
+def told(self: Any) -> str:
+    """Return the text that an exception of the program has there; `__str__` of the classes made here."""
+    return str(vars(self).get(TOLD, Exception.__str__(self)))
+
+
+def plain_values(values: Any) -> list[Any]:
+    """Return the number or text that a member of an enumeration is as well, in a list that may be empty."""
+    if not isinstance(values, list) or not all(isinstance(value, int | float | str) for value in values):
+        raise WireError("a reply can't be read")
+    return values
+
+
+def raise_in_test(error: Any, values: list[Any], state: dict[str, Any], what: str) -> NoReturn:
     """Raise in the test what the program raised."""
     if error is StopIteration and what == "next":
         raise StopIteration(*values)
@@ -167,6 +184,7 @@ def raise_in_test(error: Any, values: list[Any], what: str) -> NoReturn:
         raise RuntimeError(f"the program raised {error.__name__}")
     try:
         raised = error(*values)
+        vars(raised).update(state)
     except Exception:
         raised = RuntimeError(f"the program raised {error.__name__}")
     raise raised
@@ -227,10 +245,13 @@ def forward_pair(what: str) -> Callable[[Any, Any], Any]:
 
 
 def forward_truth(what: str) -> Callable[[Any, Any], Any]:
-    """The same for a comparison: its result is a truth value."""
+    """The same for a comparison: its result is a truth value, and a member of an enumeration has a value."""
 
     def method(self: Any, other: Any) -> Any:
-        return bool(forward(what)(self, other)) if isinstance(other, Remote) else NotImplemented
+        if isinstance(other, Remote):
+            return bool(forward(what)(self, other))
+        plain = object.__getattribute__(self, "_plain")
+        return getattr(operator, what)(plain[0], other) if plain else NotImplemented
 
     return method
 
@@ -238,13 +259,15 @@ def forward_truth(what: str) -> Callable[[Any, Any], Any]:
 class Remote:
     """Stands for an object of the program: a function, a class, an instance.
 
-    It never equals a value of the test, whatever its `__eq__` says.
+    It never equals a value of the test, whatever its `__eq__` says; a member of an enumeration of numbers or texts
+    is compared as the number or text.
     """
 
-    def __init__(self, session: Session, number: int, home: tuple[str, str]) -> None:
+    def __init__(self, session: Session, number: int, home: tuple[str, str], plain: list[Any]) -> None:
         object.__setattr__(self, "_session", session)
         object.__setattr__(self, "_number", number)
         object.__setattr__(self, "_home", home)
+        object.__setattr__(self, "_plain", plain)
 
     def __getattr__(self, name: str) -> Any:
         return forward("get")(self, name)
@@ -276,7 +299,8 @@ class Remote:
         yield
 
     def __hash__(self) -> int:
-        return int(object.__getattribute__(self, "_number"))
+        plain = object.__getattribute__(self, "_plain")
+        return hash(plain[0]) if plain else int(forward("hash")(self))
 
     def __enter__(self) -> Any:
         return forward("enter")(self)
@@ -462,7 +486,7 @@ def equal(result: Any, expected: Any) -> bool:
     if isinstance(result, dict) and isinstance(expected, dict):
         known = {key if isinstance(key, str) else json.dumps(key, default=str): value for key, value in result.items()}
         return known.keys() == expected.keys() and all(equal(known[key], expected[key]) for key in known)
-    return not isinstance(result, Remote) and operator.eq(result, expected) is True
+    return operator.eq(result, expected) is True
 
 
 def in_words(error: BaseException) -> str:

@@ -51,6 +51,7 @@ class Host:
             "bool": bool,
             "str": str,
             "repr": repr,
+            "hash": hash,
             "len": len,
             "int": int,
             "float": float,
@@ -98,10 +99,19 @@ class Host:
             return self._failure(error)
 
     def _failure(self, error: BaseException) -> list[Any]:
-        try:
-            return ["raise", exception_names(type(error)), [self._codec.encode(item) for item in error.args]]
-        except BaseException:
-            return ["raise", exception_names(type(error)), []]
+        """Return what an exception is: its classes, arguments, attributes and text, as far as they can be had."""
+        reply: list[Any] = ["raise", exception_names(type(error))]
+        parts: list[tuple[Callable[[], Any], Any]] = [
+            (lambda: list(error.args), []),
+            (lambda: dict(vars(error)), {}),
+            (lambda: str(error), ""),
+        ]
+        for part, nothing in parts:
+            try:
+                reply.append(self._codec.encode(part()))
+            except BaseException:
+                reply.append(self._codec.encode(nothing))
+        return reply
 
     def _changes(self, values: Any, encoded: Any) -> list[list[Any]]:
         """Return `[place, new content]` for the arguments that were changed in place."""
@@ -123,7 +133,9 @@ class Host:
             return ["exception", exception_names(value)]
         home = [getattr(value, "__module__", None), getattr(value, "__qualname__", None)]
         tag = "coroutine" if isinstance(value, types.CoroutineType) else "handle"
-        return [tag, number, [item if isinstance(item, str) else "" for item in home]]
+        plain: list[Any] = [base(value) for base in (int, float) if isinstance(value, base)]  # a member of an enumeration
+        plain += [str.__str__(value)] if isinstance(value, str) else []
+        return [tag, number, [item if isinstance(item, str) else "" for item in home], self._codec.encode(plain)]
 
     def _import(self, tag: str, rest: list[Any]) -> Any:
         if tag == "handle":

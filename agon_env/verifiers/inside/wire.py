@@ -21,7 +21,7 @@ MAX_BYTES = 32 << 20
 MAX_DEPTH = 300
 SMALL = 1 << 60
 
-VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+VIEWS: dict[str, Any] = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
 FUNCTIONS = frozenset(
     (
         *("abs", "all", "any", "bin", "bool", "bytearray", "bytes", "callable", "chr", "complex", "dict", "divmod"),
@@ -131,6 +131,9 @@ class Codec:
             return ["set", items(set.__iter__(value))]
         if isinstance(value, frozenset):
             return ["frozenset", items(frozenset.__iter__(value))]
+        for tag, view in VIEWS.items():
+            if isinstance(value, view):
+                return [tag, items(value)]
         if is_enum(kind):
             return self._export(value)
         if isinstance(value, str):
@@ -191,6 +194,12 @@ class Codec:
         if tag in ("ordered", "counter"):
             kind = collections.OrderedDict if tag == "ordered" else collections.Counter
             return kind({self._decode(key): self._decode(value) for key, value in rest[0]})
+        if tag == "keys":
+            return dict.fromkeys(items(rest[0])).keys()
+        if tag == "values":
+            return dict(enumerate(items(rest[0]))).values()
+        if tag == "items":
+            return dict(items(rest[0])).items()
         if tag == "int":
             return int(rest[0], 16)
         if tag == "named":
