@@ -209,11 +209,15 @@ class _Parser:
             elif self.starts_factor(in_bars):
                 if divided:
                     raise Unreadable("a factor after a slash: is it above or below?")
-                if self.kind == "number":
+                if self.kind == "number" and not self.between_factorials():
                     raise Unreadable("a number after a factor")
                 left = ("mul", left, self.power(depth))
             else:
                 return left
+
+    def between_factorials(self) -> bool:
+        """Return whether the number that comes is the 4 of 3!4!."""
+        return self.tokens[self.position - 1] == self.tokens[self.position + 1] == ("mark", "!")
 
     def signed_power(self, depth: int) -> Expr:
         return ("mul", _MINUS_ONE, self.power(depth)) if self.accept("-") else self.power(depth)

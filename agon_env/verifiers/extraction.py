@@ -6,9 +6,12 @@ import re
 
 from agon_env.quoting import strip_thoughts
 
-# One pass over the text: an escaped brace is text, a box without braces takes one number as in TeX ("\boxed 5").
-_TOKEN = re.compile(r"\\(?:boxed|fbox)\s*\{|\\(?:boxed|fbox)\s+(?P<bare>-?\d+(?:\.\d+)?)|\\[\\{}]|[{}]")
-_ANSWER_LINE = re.compile(r"\banswer[\s*_]*[:：][*_\s]*(?P<answer>[^\n]*)", re.IGNORECASE)
+_BARE = r"\s+-?\d+(?:\.\d+)?|\s*(?:\d+(?:\.\d+)?|(?<=\s)[A-Za-z]|\\[dt]?frac\s*\{[^{}]*\}\s*\{[^{}]*\})(?=\s*(?:\$|\\[)\]]|\Z))"
+"""What a box without braces takes: one number, as in TeX, or all that is left of its formula if that is one thing."""
+# One pass over the text: an escaped brace is text.
+_TOKEN = re.compile(rf"\\(?:boxed|fbox)(?:\s*\{{|(?P<bare>{_BARE}))|\\[\\{{}}]|[{{}}]")
+_DISPLAYED = r"(?:\$\$[^$]{0,1000}\$\$|\\\[(?:[^\\]|\\[^\]]){0,1000}\\\])"
+_ANSWER_LINE = re.compile(rf"\banswer[\s*_]*[:：][*_\s]*(?P<answer>{_DISPLAYED}?[^\n]*)", re.IGNORECASE)
 
 
 def extract_answer(text: str) -> str | None:
@@ -17,7 +20,7 @@ def extract_answer(text: str) -> str | None:
     Only what follows the last `</think>` counts. The answer is the content of the last `\boxed{…}` (or
     `\fbox{…}`); a last box that is empty or never closed is no answer, so that an abandoned earlier one is
     not credited. In a text without any box it is what follows the last "answer:", on
-    that line or, when it ends there, on the next.
+    that line or, when it ends there, on the next; a displayed formula is taken to its end.
     """
     visible = strip_thoughts(text)
     found, boxed = _last_box(visible)
@@ -33,7 +36,7 @@ def _last_box(text: str) -> tuple[bool, str | None]:
     last_start, last_content = -1, None
     for token in _TOKEN.finditer(text):
         if token["bare"] is not None:
-            last_start, last_content = token.end(), token["bare"]
+            last_start, last_content = token.end(), token["bare"].strip()
         elif token[0] == "}":
             if open_braces:
                 start, is_box = open_braces.pop()

@@ -10,17 +10,34 @@ from agon_env.verifiers.units import read_unit
 _SIGNS = {
     "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": "/", "π": r"\pi ", "∞": r"\infty ",
     "°": r"^\circ ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset ",
-    "ℝ": r"\mathbb{R}", "±": r"\pm ", "√": r"\sqrt ", "∈": r"\in ", "²": "^{2}", "³": "^{3}", "\u2009": " ", "\u00a0": " ",
+    "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}",
+    "±": r"\pm ", "√": r"\sqrt ", "∈": r"\in ", "∗": "*", "∛": r"\sqrt[3]", "\u2009": " ", "\u00a0": " ", "\u202f": " ",
     "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "∖": r"\setminus ",
-    "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "θ": r"\theta ", "λ": r"\lambda ", "μ": r"\mu ", "φ": r"\phi ",
+    "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "σ": r"\sigma ", "ω": r"\omega ", "ρ": r"\rho ",
+    "θ": r"\theta ", "λ": r"\lambda ", "μ": r"\mu ", "φ": r"\phi ",
 }  # fmt: skip
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"), "")
 _TRANSLATION = (
     {ord(sign): latex for sign, latex in _SIGNS.items()} | _INVISIBLE | {0xFF01 + i: chr(0x21 + i) for i in range(94)}
 )
 
+_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n", strict=True))
+_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙ", "0123456789+-n", strict=True))
+_UNICODE_RUNS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
+    (re.compile(rf"[{''.join(_RAISED)}]+(?!\s*√)"), lambda found: f"^{{{''.join(map(_RAISED.__getitem__, found[0]))}}}"),
+    (re.compile(rf"[{''.join(_LOWERED)}]+"), lambda found: f"_{{{''.join(map(_LOWERED.__getitem__, found[0]))}}}"),
+    (re.compile(r"√\s*(\d+(?:\.\d+)?)"), lambda found: rf"\sqrt{{{found[1]}}}"),
+]
+"""Signs that are read as one: x¹², √25."""
+
 _ARGUMENT = r"(\\(?!frac|sqrt)[A-Za-z]+|[A-Za-z0-9])"
+_GROUPED = r"(?<!\d)\d{1,3}(?:,\d{3})+(?!,?\d)"
 _BASES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "sixteen": 16}
+
+
+def _ungrouped(found: re.Match[str]) -> str:
+    return found[0].replace(",", "")
+
 
 _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(pattern), replacement)
@@ -28,17 +45,17 @@ _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         (r"\\\\\s*\[[\d.]+(?:pt|em|ex|cm|mm)\]", r"\\\\"),  # the height of a row
         (r"\\\$|\$|(?<!\\)\\[()\[\]]", ""),
         (r"\\(?:text)?color\s*\{[A-Za-z]+\}", ""),
-        (r"\\(?:bf|rm|it|sf|tt)(?![A-Za-z])", ""),
-        (r"(?<=\d)(?:\\[,!;: ]|\{,\}|~)+(?=\d{3}(?!\d))", ""),  # 1\,234\,567
+        (r"\\(?:bf|rm|it|sf|tt|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])", ""),
+        (r"(?<=\d)(?:\\[,!;: ]|\{(?:,|\\,)\}|~)+(?=\d{3}(?!\d))", ""),  # 1\,234\,567
         (r"\\!", ""),
         (r"\\text\s*\{\s*([-\d.,]*)\s*\}", r"\1"),
         (r"\}\s*/\s*\\text\s*\{\s*(?=[A-Za-z]+\s*\})", "/"),
         (r"^=\s*", ""),
         (r"(?<!\\)\\[,;:> ]|~|\\q?quad(?![A-Za-z])|\\thinspace(?![A-Za-z])", " "),
         (r"\\(?:left|right)\s*\.", ""),
-        (r"\\(?:left|right|[bB]ig{1,2}[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])", ""),
+        (r"\\(?:left|right|middle|[bB]ig{1,2}[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])", ""),
         (r"\\(?:textbf|textit|textrm|textsf|texttt|textnormal|mbox|emph)(?=\s*\{)", r"\\text"),
-        (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+        (r"\\(?:[dtc]|nice)frac(?![A-Za-z])", r"\\frac"),
         (r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
         (r"\{([^{}]*?)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
         (r"\\(mathbb|mathcal|mathfrak)\s*([A-Za-z])(?![A-Za-z])", r"\\\1{\2}"),
@@ -53,38 +70,59 @@ _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         (r"\\varnothing(?![A-Za-z])", r"\\emptyset"),
         (r"\\lbrace(?![A-Za-z])", r"\\{"),
         (r"\\rbrace(?![A-Za-z])", r"\\}"),
-        (r"\\(?:[lr]vert|mid)(?![A-Za-z])", "|"),
+        (r"^\\\{([^|:]*?)\\mid(?![A-Za-z])", r"\\{\1:"),
+        (r"\\(?:[lr]?vert|mid)(?![A-Za-z])", "|"),
+        (r"\\[lr]?Vert(?![A-Za-z])", r"\\|"),
+        (r"^\\\{([^|:]*[^|:\\])\|(?=[^|]*\\\}$)", r"\\{\1:"),
+        (r",?\s*&\s*\\text\s*\{\s*(?:if|for|when)\s*\}", "&"),
+        (r",\s*&|&\s*,", "&"),
+        (r"<=", r"\\le "),
+        (r">=", r"\\ge "),
+        (r"(\\text\s*\{[^{}]*[A-Za-z])\s+(and|or)\s*\}", r"\1} \\text{ \2 }"),
+        (r"(\^\\circ)\s*([CF])\s*$", r"\1 \\text{\2}"),
+        (r"^\(\s*\\text\s*\{\s*([A-Z])\s*\}\s*\)$", r"(\1)"),
+        (r"^(\d+) to (\d+)$", r"\1:\2"),
+        (r"^[\d,]+(?:\s*:\s*[\d,]+)+$", lambda found: re.sub(_GROUPED, _ungrouped, found[0])),
+        (rf"^{_GROUPED}(?=_)", _ungrouped),
         (r"\\backslash(?![A-Za-z])", r"\\setminus "),
         (r"^[€£]\s*(?=[\d.])", ""),
-        (r"^(\d{1,3})((?: \d{3})+)$", lambda found: found[0].replace(" ", "")),
+        (r"^(-?\d{1,3})((?: \d{3})+)$", lambda found: found[0].replace(" ", "")),
         (r"_\s*\\text\s*(?=\{)", "_"),
         (r"_\s*\{\s*\\text\s*(\{[^{}]*\})\s*\}", r"_\1"),
         (r"^\((\d+)\)\s*(?=_)", r"\1"),
-        (rf"(?<=\d)_\{{({'|'.join(_BASES)})\}}", lambda found: f"_{{{_BASES[found[1]]}}}"),
+        (r"^\(([\dA-F]+)\)\s*(?=_\{?16\}?$)", r"\1"),
+        (r"^([\dA-F]*)\\text\s*\{([\dA-F]+)\}(?=[\dA-F]*_\{?16\}?$)", r"\1\2"),
+        (rf"(?<=\d)_\{{\s*({'|'.join(_BASES)})\s*\}}", lambda found: f"_{{{_BASES[found[1]]}}}"),
         (r"\\degree(?![A-Za-z])|\^\s*\{\s*\\circ\s*\}|\^\s*\\circ(?![A-Za-z])", r"^\\circ "),
         (r"(?i)(?<![A-Za-z])infinity(?![A-Za-z])", r"\\infty "),
-        (r"\{([^{}]*?)\\over(?![A-Za-z])([^{}]*)\}", r"\\frac{\1}{\2}"),
         # TeX takes one letter, digit or command for an argument without braces
-        (rf"\\frac(?![A-Za-z])\s*{_ARGUMENT}", r"\\frac{\1}"),
-        (rf"(\\frac\s*\{{(?:[^{{}}]|\{{[^{{}}]*\}})*\}})\s*{_ARGUMENT}", r"\1{\2}"),
-        (rf"\\sqrt(?![A-Za-z])\s*{_ARGUMENT}", r"\\sqrt{\1}"),
+        (rf"\\(frac|binom)(?![A-Za-z])\s*{_ARGUMENT}", r"\\\1{\2}"),
+        (rf"(\\(?:frac|binom)\s*\{{(?:[^{{}}]|\{{[^{{}}]*\}})*\}})\s*{_ARGUMENT}", r"\1{\2}"),
+        (rf"\\sqrt(?![A-Za-z])\s*(\[[^\[\]]*\])?\s*{_ARGUMENT}", r"\\sqrt\1{\2}"),
+        (r"\\log\s*_\s*(\d)(?=\d+\s*(?:$|[-+,=)}]))", r"\\log_{\1}"),
         (r"\\pmod\s*(\w+)", r"\\pmod{\1}"),
-        (r"(?<![\w.,])0+(?=\d+(?:\.\d+)?$)", ""),  # 016, but not 1.05
+        (r"(?<![\w.,])0+(?=\d+(?:\.\d+|_\d+|_\{\d+\})?$)", ""),  # 016, but not 1.05
+        (r"^0(?=\d:\d\d$)", ""),
         (r"^\s*\+\s*", ""),
     )
 ]
+_OVER = re.compile(r"\\over(?![A-Za-z])")
 _STARRED = re.compile(r"^(\*+)(.*)\1$", re.DOTALL)
 _FONT = re.compile(
     r"\\(?:boxed|fbox|mathrm|mathbf|mathit|mathsf|mathnormal|operatorname|bm|boldsymbol|ensuremath|underline)\s*\{"
 )
-_UPRIGHT = re.compile(r"(?<=[\d}])(?:\\[,;: ]|[~\s])*\\mathrm\s*\{[~\s]*([A-Za-z]+(?:/[A-Za-z]+)?)(\^\{?\d\}?)?\s*\}")
+_PER_UPRIGHT = re.compile(r"(\\mathrm\s*\{\s*[A-Za-z]+)\s*\}\s*/\s*\\mathrm\s*\{\s*(?=[A-Za-z]+\s*\})")
+_UPRIGHT = re.compile(
+    r"(?:(?<=[\d}])|(?<=\\pi))(?:\\[,;: ]|[~\s])*\\mathrm\s*\{[~\s]*([A-Za-z]+(?:/[A-Za-z]+)?)(\^\{?\d\}?)?\s*\}"
+)
+_BRACE = re.compile(r"\\[\\{}]|[{}]")
 _WHOLE_TEXT = re.compile(r"\\text\s*\{")
 
 
 def matching_brace(text: str, start: int) -> int | None:
     """Return where the brace that opens before `start` closes, None if it does not."""
     depth = 1
-    for brace in re.compile(r"\\[\\{}]|[{}]").finditer(text, start):
+    for brace in _BRACE.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if depth == 0:
             return brace.start()
@@ -97,11 +135,13 @@ def normalise(answer: str) -> str:
     Text in `\text{…}` keeps its wrapper unless it is the whole answer, because words around a value change it
     ("not 14").
     """
+    for run, spell in _UNICODE_RUNS:
+        answer = run.sub(spell, answer)
     text = _STARRED.sub(r"\2", answer.translate(_TRANSLATION).strip()).strip()
-    text = _drop_fonts(_UPRIGHT.sub(_upright, text))
+    text = _drop_fonts(_UPRIGHT.sub(_upright, _PER_UPRIGHT.sub(r"\1/", text)))
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
-    text = _strip_end(text)
+    text = _strip_end(_over_as_frac(text))
     while (opening := _WHOLE_TEXT.match(text)) and matching_brace(text, opening.end()) == len(text) - 1:
         text = _strip_end(text[opening.end() : -1])
     while text.startswith("{") and matching_brace(text, 1) == len(text) - 1:
@@ -112,12 +152,34 @@ def normalise(answer: str) -> str:
 def spelling(normal: str) -> str:
     """Return what is left of a normalised answer when spaces and braces that mean nothing are gone."""
     text = re.sub(r"([\^_])\s*\{\s*(\w)\s*\}", r"\1\2", normal)
+    text = re.sub(r"([\^_])\s*\{\s*(\\[A-Za-z]+)\s*\}", r"\1\2 ", text)
+    text = re.sub(r"(\\[A-Za-z]+)\s+(?![A-Za-z])", r"\1", text)
     return re.sub(r"(?<![A-Za-z0-9])\s+|\s+(?![A-Za-z0-9])", "", text)
 
 
 def _strip_end(text: str) -> str:
     text = text.strip().rstrip(".,;: \t\n").strip()
     return re.sub(r"\s*(?:\\\\|(?<!\\)\\)$", "", text)  # a line break, or what is left of "\ "
+
+
+def _over_as_frac(text: str) -> str:
+    r"""Spell `{a \over b}` as `\frac{a}{b}`: in TeX it divides all of the group that it stands in."""
+    while found := _OVER.search(text):
+        start, depth = 0, 0
+        for brace in reversed([*_BRACE.finditer(text, 0, found.start())]):
+            depth += {"{": 1, "}": -1}.get(brace[0], 0)
+            if depth > 0:
+                start = brace.end()
+                break
+        end = matching_brace(text, found.end()) if start else len(text)
+        below = "" if end is None else text[found.end() : end].strip()
+        if end is None or (not start and depth) or _OVER.search(re.sub(r"\{[^{}]*\}", "", below)):
+            return text
+        fraction = rf"\frac{{{text[start : found.start()].strip()}}}{{{below}}}"
+        # 2{1 \over 2} is a mixed number, \sqrt{1 \over 2} and x^{1 \over 2} need their braces
+        outside = int(start > 0 and not re.search(r"[A-Za-z\]}^_]\s*$", text[: start - 1]))
+        text = text[: start - outside] + fraction + text[end + outside :]
+    return text
 
 
 def _upright(found: re.Match[str]) -> str:

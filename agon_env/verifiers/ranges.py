@@ -13,7 +13,7 @@ RELATION = re.compile(r"\\(?:le|ge|ne|in)(?![A-Za-z])|[<>=]")
 FLIPPED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le", "=": "=", r"\ne": r"\ne"}
 REALS = r"(-\infty,\infty)"
 
-_LETTER = re.compile(r"(?!\\pi\b|[ei]$)(?:[A-Za-z]|\\[a-z]+)(?:_\w|_\{\w+\})?")
+_LETTER = re.compile(r"(?!\\pi\b|\\infty\b|[ei]$)(?:[A-Za-z]|\\[a-z]+)(?:_\w|_\{\w+\})?")
 _BUILDER = re.compile(
     rf"\\\{{\s*(?P<letter>[A-Za-z])\s*(?:\\in\s*{re.escape(REALS)})?\s*[:|]\s*(?P<condition>.*)\\\}}", re.DOTALL
 )

@@ -35,9 +35,10 @@ _MATRIX = re.compile(r"\\begin\s*\{([pbvBV]?matrix|array|smallmatrix)\}\s*(?:\{[
 _CONNECTOR = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|;")
 _COMMA = re.compile(",")
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
+_MINUS_PLUS = re.compile(r"\\mp(?![A-Za-z])")
 _INDEX = r"(?:_\w|_\{\w+\})"
 _LEADING_NAME = re.compile(
-    rf"\\?[A-Za-z]+{_INDEX}?'*|\\?[A-Za-z]+{_INDEX}?\([^()]*\)|\([A-Za-z](?:,\s*[A-Za-z])*\)"
+    rf"\\?[A-Za-z]+{_INDEX}?'*|\\?[A-Za-z]+{_INDEX}?'*\([^()]*\)|\([A-Za-z](?:,\s*[A-Za-z])*\)"
     r"|\\text\s*\{(?!\s*not\b)[A-Za-z ]+\}|m?\\angle\s*[A-Z]+|\|\s*[A-Z]{2}\s*\||\\overline\s*\{\s*[A-Z]{2}\s*\}|\[[A-Z]{3,6}\]"
 )
 """What an equation may give the value of: `x`, `x_1`, `f(3)`, `(x, y)`, a word, an angle, a length, an area."""
@@ -65,7 +66,7 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
     if quantities[0] and quantities[1]:
         return quantities[1].agrees(quantities[0])
     (gold_value, gold_unit), (answer_value, answer_unit) = split_unit(gold), split_unit(answer)
-    if gold_unit or answer_unit:
+    if (gold_unit or answer_unit) and max(len(_units(_plus_minus(text))) for text in (gold, answer)) < 2:
         understood = gold_unit == answer_unit or not (gold_unit and answer_unit)
         return understood and _same(gold_value, answer_value, compare, depth + 1)
     gold, answer = _renamed(gold), _renamed(answer)
@@ -73,6 +74,9 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
         return ranges
     if (listed := _same_lists(gold, answer, compare, depth)) is not None:
         return listed
+    named = [text.partition("=")[0].strip() for text in (gold, answer) if _matrix(text) is None and _matrix(_value(text))]
+    if len({*named}) == 1:
+        gold, answer = _value(gold), _value(answer)
     if (matrices := (_matrix(gold), _matrix(answer))) != (None, None):
         return bool(matrices[0] and matrices[1]) and _same_grids(matrices[0], matrices[1], compare, depth)  # type: ignore[arg-type]
     if (related := _relations(gold, answer, compare, depth)) is not None:
@@ -135,6 +139,14 @@ def _same_lists(gold: str, answer: str, compare: Compare, depth: int) -> bool | 
             return all(_same(a, b, compare, depth + 1) for a, b in zip(*pairs, strict=True))
     if any(len(mine) > 1 and not theirs for mine, theirs in (names, names[::-1])):
         return False  # which value belongs to which name?
+    units = [_units(each) for each in parts]
+    if max(map(len, units)) > 1 and units[0] != units[1]:
+        return False  # "9 chickens and 21 rabbits": which value counts what?
+    if len(names[0]) == 1 and {*_all_names(parts[0])} == names[0] == names[1] and len(parts[0]) > 1:
+        # "x = 1 or x = 3" may be told as "x_1 = 1, x_2 = 3"
+        indexed = _all_names(parts[1])
+        if len({*indexed}) == len(indexed):
+            parts = [[_value(part) for part in each] for each in parts]
     return _unordered(parts[0], parts[1], compare, depth)
 
 
@@ -150,6 +162,10 @@ def _names(parts: Sequence[str]) -> set[str]:
     return {re.sub(rf"{_INDEX}$", "", name) for name in _all_names(parts)}
 
 
+def _units(parts: Sequence[str]) -> set[str]:
+    return {split_unit(part)[1] for part in parts} - {""}
+
+
 def _value(text: str) -> str:
     r"""Return what follows `x =` or `x \in`, or the text itself."""
     sides, signs = chain(text)
@@ -161,8 +177,12 @@ def _plus_minus(text: str) -> list[str]:
     parts = [part for piece in split(text, _CONNECTOR) for part in split(piece, _COMMA)]
     signed: list[str] = []
     for part in parts:
-        if _PLUS_MINUS.search(part) and not part.startswith(r"\{"):
-            signed += [_PLUS_MINUS.sub(sign, part).strip().removeprefix("+") for sign in "+-"]
+        # in "x = \pm 1, y = \mp 1" the signs of two parts go together, which no list of values says
+        opposite = len(parts) == 1 and _MINUS_PLUS.search(part)
+        if (_PLUS_MINUS.search(part) or opposite) and not part.startswith(r"\{"):
+            for sign, other in ("+-", "-+"):
+                chosen = _PLUS_MINUS.sub(sign, part)
+                signed.append((_MINUS_PLUS.sub(other, chosen) if opposite else chosen).strip().removeprefix("+"))
         else:
             signed.append(part)
     # "x = 1, 2" names the values of x
@@ -188,7 +208,7 @@ def _unordered(gold: Sequence[str], answer: Sequence[str], compare: Compare, dep
 def _matrix(text: str) -> tuple[str, list[list[str]]] | None:
     """Return "v" or "V" for a determinant or a norm, "" for a matrix, and the rows; None for anything else."""
     text = text.strip()
-    bare = re.fullmatch(r"([(\[|])\s*(\\begin.*\\end\s*\{array\})\s*[)\]|]", text, re.DOTALL)
+    bare = re.fullmatch(r"([(\[|])\s*(\\begin.*\\end\s*\{(?:array|matrix|smallmatrix)\})\s*[)\]|]", text, re.DOTALL)
     found = _MATRIX.fullmatch(bare[2] if bare else text)
     if not found:
         return None
@@ -253,7 +273,8 @@ def _same_equations(gold: list[str], answer: list[str], compare: Compare, depth:
         # every step of the answer's chain must be the value: "7·2 = 14" is 14, "13 = 14" is nothing
         if all(_same(values[0][0], value, compare, depth + 1) for value in values[1]):
             return True
-        if read_quantity(values[0][0]):  # "2x = 10" is not yet "x = 5"
+        known = read_quantity(values[0][0])
+        if known and not (names[0] and known.value == 0):  # "2x = 10" is not yet "x = 5", but "2y = 0" is the line y = 0
             return False
     return len(gold) == len(answer) == 2 and _same_relation(gold, "=", answer, "=", compare)
 

@@ -22,7 +22,8 @@ _COUNTED = (
     "leaves bird fish dog cat cow horse chicken duck sheep rabbit animal car bus buses truck bike bicycle train ticket "
     "seat room house floor door window table chair toy doll game shirt dress shoe sock hat pencil pen crayon sticker "
     "stamp photo picture step lap trip calorie square triangle circle angle side edge vertex vertices face diagonal path "
-    "tile cube bead rope stone battery batteries berry berries cherry cherries strawberry strawberries party parties"
+    "tile cube bead rope stone battery batteries acre handshake "
+    "subset arrangement permutation combination zero berry berries cherry cherries strawberry strawberries party parties"
 )
 _NAMES = {name: short for short, names in _MEASURES.items() for name in [short, *names.split()]} | {
     word: word for word in _COUNTED.split()

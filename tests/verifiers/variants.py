@@ -1416,6 +1416,7 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         ("6", "3!4"),
         ("12", "3 4!"),
         ("3/4", r"3 \over 5"),
+        ("6", r"3 \over 1 \over 2"),
         ("3/4", r"4 \over 3"),
         ("1", r"{1 \over 2} + 1"),
         ("2", r"1+1\over2"),
