@@ -15,7 +15,7 @@ _FRACTION = re.compile(
     rf"\\frac\s*\{{\s*([-+]?{_DECIMAL})\s*\}}\s*\{{\s*([-+]?{_DECIMAL})\s*\}}|({_DECIMAL})\s*/\s*({_DECIMAL})"
 )
 _MIXED = re.compile(r"(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}|(\d+) (\d+)/(\d+)")
-_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar)\s*\{?(\d+)\}?")
+_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?(\d+)\}?")
 _SCIENTIFIC = re.compile(
     rf"(?:({_DECIMAL})\s*(?:\\times|\\cdot|\*|x)\s*)?10\s*\^\s*(?:\{{\s*([-+]?\d{{1,3}})\s*\}}|(\d))|({_DECIMAL})[eE]([-+]?\d{{1,3}})"
 )
@@ -26,6 +26,8 @@ _NAME = (
     r"|(?P<bare>[A-Za-z]{2,}(?: [A-Za-z]+)?(?:/[A-Za-z]+)?))"
 )
 _UNIT = re.compile(rf"(?P<value>.*?)\s*(?:{_PERCENT}|{_DEGREES}|{_NAME}\s*(?:\^\s*\{{?(?P<power>\d)\}}?)?)")
+
+_FUNCTION = re.compile(r"(?:sin|cos|tan|cot|sec|csc|ln|log|exp)(?![a-z])")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ def split_unit(normal: str) -> tuple[str, str]:
     if not found:
         return normal, ""
     value = found["value"].strip()
+    if found["degrees"] and _FUNCTION.search(value):
+        return normal, ""  # the degrees of its argument
     if found["percent"] or found["degrees"]:
         return value, "%" if found["percent"] else "deg"
     unit = read_unit(found["text"] or found["bare"], found["power"] or found["inner"] or "")

@@ -163,11 +163,18 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 _MINUS_ONE: Expr = ("num", "-1")
 
 
+def _is_capital(expression: Expr) -> bool:
+    """Return whether an expression is a capital letter or a power of one, which may name a space or a group."""
+    base = expression[1] if expression[0] == "pow" else expression
+    return bool(base[0] == "sym" and base[1][0].isupper() and base[1] not in _GREEK)
+
+
 class _Parser:
     """Recursive descent over the tokens; the current one is `kind`, `value`."""
 
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self.tokens, self.position = tokens, 0
+        self.in_function = 0
 
     @property
     def kind(self) -> str:
@@ -202,8 +209,11 @@ class _Parser:
             return ("mul", _MINUS_ONE, signed) if sign == "-" else signed
         left, divided = self.power(depth), False
         while True:
-            if self.accept("*") or self.accept("cdot", "times", kind="command"):
-                left, divided = ("mul", left, self.signed_power(depth)), False
+            if times := self.accept("*") or self.accept("cdot", "times", kind="command"):
+                right = self.signed_power(depth)
+                if times == "times" and _is_capital(left) and _is_capital(right):
+                    raise Unreadable("a product of spaces or groups, perhaps")
+                left, divided = ("mul", left, right), False
             elif self.accept("/") or self.accept("div", kind="command"):
                 left, divided = ("mul", left, ("pow", self.signed_power(depth), _MINUS_ONE)), True
             elif self.starts_factor(in_bars):
@@ -235,7 +245,13 @@ class _Parser:
                     raise Unreadable("a double factorial")
                 base = ("fn", "factorial", base)
             elif self.accept("^", "**"):
-                base = ("pow", base, self.exponent(depth + 1))
+                if self.in_function and self.accept("circ", kind="command"):
+                    base = ("mul", base, ("mul", ("const", "pi"), ("num", "1/180")))
+                    continue
+                exponent = self.exponent(depth + 1)
+                if _is_capital(base) and exponent in (("num", "1"), ("mul", _MINUS_ONE, ("num", "1"))):
+                    raise Unreadable("the circle S^1 is not S")
+                base = ("pow", base, exponent)
                 if self.value in ("^", "**"):
                     raise Unreadable("a power of a power without braces")
             else:
@@ -287,12 +303,21 @@ class _Parser:
             return ("const", value)
         if value in ("zeta", "Gamma") and self.accept("("):
             return ("fn", value, self.group(")", depth))
+        if self.applied("symbol", "number"):
+            raise Unreadable(f"{value}( ) may be a function")
         if value in _APPLIED and self.kind == "mark" and self.value == "(":
             raise Unreadable(f"the function {value}")
         return ("sym", value)
 
+    def applied(self, *kinds: str) -> bool:
+        """Return whether a lone letter or number in parentheses comes next, as in W(2)."""
+        following = self.tokens[self.position : self.position + 3]
+        return len(following) == 3 and following[::2] == [("mark", "("), ("mark", ")")] and following[1][0] in kinds
+
     def command(self, value: str, depth: int) -> Expr:
         if value == "pi":
+            if self.applied("symbol"):
+                raise Unreadable("pi( ) may be a function")
             return ("const", "pi")
         if value == "frac":
             top = self.braced(depth)
@@ -331,7 +356,10 @@ class _Parser:
             if name not in _INVERSES:
                 raise Unreadable(f"{name}^-1 is ambiguous")
             name, exponent = _INVERSES[name], None
-        value: Expr = ("fn", "ln" if name == "log" else name, self.argument(depth))
+        self.in_function += 1
+        argument = self.argument(depth)
+        self.in_function -= 1
+        value: Expr = ("fn", "ln" if name == "log" else name, argument)
         if base is not None:
             value = ("mul", value, ("pow", ("fn", "ln", base), _MINUS_ONE))
         return value if exponent is None else ("pow", value, exponent)

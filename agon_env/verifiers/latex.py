@@ -90,6 +90,8 @@ _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         (r"_\s*\\text\s*(?=\{)", "_"),
         (r"_\s*\{\s*\\text\s*(\{[^{}]*\})\s*\}", r"_\1"),
         (r"^\((\d+)\)\s*(?=_)", r"\1"),
+        (r"^(\d+)\s*_\s*\{\s*\((\d+)\)\s*\}$", r"\1_{\2}"),
+        (r"^(\d+)\s*(?:\\text\s*\{\s*base\s*\}|base)\s*(\d+)$", r"\1_{\2}"),
         (r"^\(([\dA-F]+)\)\s*(?=_\{?16\}?$)", r"\1"),
         (r"^([\dA-F]*)\\text\s*\{([\dA-F]+)\}(?=[\dA-F]*_\{?16\}?$)", r"\1\2"),
         (rf"(?<=\d)_\{{\s*({'|'.join(_BASES)})\s*\}}", lambda found: f"_{{{_BASES[found[1]]}}}"),
@@ -101,7 +103,7 @@ _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         (rf"\\sqrt(?![A-Za-z])\s*(\[[^\[\]]*\])?\s*{_ARGUMENT}", r"\\sqrt\1{\2}"),
         (r"\\log\s*_\s*(\d)(?=\d+\s*(?:$|[-+,=)}]))", r"\\log_{\1}"),
         (r"\\pmod\s*(\w+)", r"\\pmod{\1}"),
-        (r"(?<![\w.,])0+(?=\d+(?:\.\d+|_\d+|_\{\d+\})?$)", ""),  # 016, but not 1.05
+        (r"(?<![\w.,:])0+(?=\d+(?:\.\d+|_\d+|_\{\d+\})?$)", ""),  # 016, but not 1.05
         (r"^0(?=\d:\d\d$)", ""),
         (r"^\s*\+\s*", ""),
     )
@@ -116,6 +118,13 @@ _UPRIGHT = re.compile(
     r"(?:(?<=[\d}])|(?<=\\pi))(?:\\[,;: ]|[~\s])*\\mathrm\s*\{[~\s]*([A-Za-z]+(?:/[A-Za-z]+)?)(\^\{?\d\}?)?\s*\}"
 )
 _BRACE = re.compile(r"\\[\\{}]|[{}]")
+_CURRENCIES = {"$": "dollars", "€": "euros", "£": "gbp"}
+_MATH_MODE = re.compile(r"\s*\$([^$]*(?:\\\$)?[^$]*)\$\s*")
+_PRICE = re.compile(
+    r"\s*(?P<sign>-?)\s*(?P<before>\\?[$€£])?\s*(?P<number>(?:\d|[.,](?=\d)|\{,\}|\\[,!])+)\s*(?P<after>\\?[$€£])?[\s.]*"
+)
+_RANGE = re.compile(r"^(\W*\d[\d.,]*)\s*–\s*(\d[^-+*/=^_()–]*)$")
+"""From one number to another, not a difference."""
 _WHOLE_TEXT = re.compile(r"\\text\s*\{")
 
 
@@ -137,6 +146,7 @@ def normalise(answer: str) -> str:
     """
     for run, spell in _UNICODE_RUNS:
         answer = run.sub(spell, answer)
+    answer = _RANGE.sub(r"\1 \\dots \2", _priced(answer))
     text = _STARRED.sub(r"\2", answer.translate(_TRANSLATION).strip()).strip()
     text = _drop_fonts(_UPRIGHT.sub(_upright, _PER_UPRIGHT.sub(r"\1/", text)))
     for pattern, replacement in _REWRITES:
@@ -155,6 +165,16 @@ def spelling(normal: str) -> str:
     text = re.sub(r"([\^_])\s*\{\s*(\\[A-Za-z]+)\s*\}", r"\1\2 ", text)
     text = re.sub(r"(\\[A-Za-z]+)\s+(?![A-Za-z])", r"\1", text)
     return re.sub(r"(?<![A-Za-z0-9])\s+|\s+(?![A-Za-z0-9])", "", text)
+
+
+def _priced(answer: str) -> str:
+    r"""Write a currency sign before or after a number as the unit of the number; `$5$` is mathematics."""
+    if found := _MATH_MODE.fullmatch(answer):
+        answer = found[1]
+    if not (found := _PRICE.fullmatch(answer)) or bool(found["before"]) == bool(found["after"]):
+        return answer
+    unit = _CURRENCIES[(found["before"] or found["after"])[-1]]
+    return rf"{found['sign']}{found['number']} \text{{{unit}}}"
 
 
 def _strip_end(text: str) -> str:

@@ -17,6 +17,9 @@ from agon_env.verifiers.structure import same
 from agon_env.verifiers.tolerance import has_tolerance, same_within
 from agon_env.verifiers.verdict import Verdict
 
+MAX_GOLD_CHARS = 4000
+"""Longer golds are met by nothing."""
+
 
 class _NeedsWorker(Exception):
     pass
@@ -50,8 +53,8 @@ class MathVerifier:
 
     A gold that a data set gives with a tolerance reads `9.81 \tolerance{0.01}` (see `with_tolerance`).
 
-    Reasons: "equal", "different", "no answer", "too long", "no gold" (an empty one, which nothing meets), and with the
-    score None "timeout" and "error".
+    Reasons: "equal", "different", "no answer", "too long" (the answer or the gold), "no gold" (an empty one, which nothing
+    meets), and with the score None "timeout" and "error".
     """
 
     deadline: float = 3.0
@@ -81,6 +84,8 @@ class MathVerifier:
 
     def _judge(self, completion: str, gold: str, *, use_worker: bool) -> Verdict:
         answer = extract_answer(completion)
+        if len(gold) > MAX_GOLD_CHARS:
+            return Verdict(0.0, None if answer is None else answer[: self.max_chars], "too long")
         if not normalise(gold):
             return Verdict(0.0, answer, "no gold")
         if answer is None:

@@ -158,7 +158,6 @@ class WorkerPool:
             The result, and the seconds it took; see `compare`, also for the errors.
         """
         with self._worker() as worker:
-            worker.wait_until_ready()
             start = time.monotonic()
             return worker.ask(request, deadline), time.monotonic() - start
 
@@ -182,11 +181,15 @@ class WorkerPool:
                 worker = self._idle.pop() if self._idle else None
             if worker is None or not worker.alive:
                 self._drop(worker)
-                worker = Worker(self.module)
-                with self._lock:
-                    self._all.add(worker)
+                worker = self._start()
             healthy = False
             try:
+                try:
+                    worker.wait_until_ready()
+                except RuntimeError:  # killed while it started, perhaps: one more may do
+                    self._drop(worker)
+                    worker = self._start()
+                    worker.wait_until_ready()
                 yield worker
                 healthy = True
             except WorkerFailed:
@@ -198,6 +201,12 @@ class WorkerPool:
                         self._idle.append(worker)
                 else:  # a time-out, or an interrupt in the middle of a reply
                     self._drop(worker)
+
+    def _start(self) -> Worker:
+        worker = Worker(self.module)
+        with self._lock:
+            self._all.add(worker)
+        return worker
 
     def _drop(self, worker: Worker | None) -> None:
         if worker is not None:

@@ -37,11 +37,14 @@ _COMMA = re.compile(",")
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
 _MINUS_PLUS = re.compile(r"\\mp(?![A-Za-z])")
 _INDEX = r"(?:_\w|_\{\w+\})"
+_NO_NAME = r"\\(?:pi|infty|emptyset)$|[ei]$|\\(?:sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|exp|ln|log|arc[a-z]+|sqrt|[lr]floor)\b"
 _LEADING_NAME = re.compile(
-    rf"\\?[A-Za-z]+{_INDEX}?'*|\\?[A-Za-z]+{_INDEX}?'*\([^()]*\)|\([A-Za-z](?:,\s*[A-Za-z])*\)"
-    r"|\\text\s*\{(?!\s*not\b)[A-Za-z ]+\}|m?\\angle\s*[A-Z]+|\|\s*[A-Z]{2}\s*\||\\overline\s*\{\s*[A-Z]{2}\s*\}|\[[A-Z]{3,6}\]"
+    rf"(?!{_NO_NAME})(?:\\?[A-Za-z]+{_INDEX}?'*|\\?[A-Za-z]+{_INDEX}?'*\([^()]*\)|\([A-Za-z](?:,\s*[A-Za-z])*\)"
+    r"|\\text\s*\{(?![^{}]*\b(?i:not|wrong|incorrect|false|never|isnt|no)\b)[A-Za-z ]+\}"
+    r"|m?\\angle\s*[A-Z]+|\|\s*[A-Z]{2}\s*\||\\overline\s*\{\s*[A-Z]{2}\s*\}|\[[A-Z]{3,6}\])"
 )
-"""What an equation may give the value of: `x`, `x_1`, `f(3)`, `(x, y)`, a word, an angle, a length, an area."""
+"""What an equation may give the value of: `x`, `x_1`, `f(3)`, `(x, y)`, a word, an angle, a length, an area; no constant."""
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?")
 
 
 def same(gold: str, answer: str, compare: Compare) -> bool:
@@ -54,6 +57,8 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
         return False
     if spelling(gold) == spelling(answer):
         return True
+    if _DATE.fullmatch(gold) or _DATE.fullmatch(answer):
+        return False
     if (words := _words(gold)) or _words(answer):
         return bool(words) and words == _words(answer)
     if (clocks := (_CLOCK.fullmatch(gold), _CLOCK.fullmatch(answer))) and clocks[0] and clocks[1]:
@@ -125,6 +130,8 @@ def _same_lists(gold: str, answer: str, compare: Compare, depth: int) -> bool | 
     parts = [_plus_minus(gold), _plus_minus(answer)]
     if all(len(each) == 1 for each in parts):
         return None
+    if not all(parts):
+        return False  # a lone "or"
     names = [_names(each) for each in parts]
     for i, text in enumerate((gold, answer)):
         if len(parts[i]) > 1:
@@ -247,6 +254,8 @@ def _relations(gold: str, answer: str, compare: Compare, depth: int) -> bool | N
     (gold_sides, gold_signs), (answer_sides, answer_signs) = chain(gold), chain(answer)
     if not gold_signs and not answer_signs:
         return None
+    if any(signs[-1:] == [r"\in"] and read_quantity(sides[-1]) for sides, signs in (chain(gold), chain(answer))):
+        return False  # a number has no members
     if set(gold_signs) | set(answer_signs) <= {"=", r"\in"}:
         return _same_equations(gold_sides, answer_sides, compare, depth)
     if len(gold_sides) != len(answer_sides) or len(gold_sides) == 1:
@@ -268,13 +277,20 @@ def _same_equations(gold: list[str], answer: list[str], compare: Compare, depth:
     names = [
         sides[0].replace(" ", "") if len(sides) > 1 and _LEADING_NAME.fullmatch(sides[0]) else "" for sides in (gold, answer)
     ]
+    if len(gold) == len(answer) == 2 and not any(names) and re.fullmatch("[ei]", gold[0]):
+        names = [sides[0] if sides[0] == gold[0] else "" for sides in (gold, answer)]  # what the gold names is no constant
+    elif len(gold) == 2 and len(answer) == 1 and re.fullmatch("[ei]", gold[0]):
+        names[0] = gold[0]
+    if names[0] and not names[1] and len(answer) > 1 and len({spelling(side) for side in answer}) == 1:
+        return False  # "0 = 0" says nothing of y
     values = [sides[1:] if name else sides for sides, name in zip((gold, answer), names, strict=True)]
     if len(values[0]) == 1 and not (names[0] and names[1] and names[0] != names[1]):
         # every step of the answer's chain must be the value: "7·2 = 14" is 14, "13 = 14" is nothing
         if all(_same(values[0][0], value, compare, depth + 1) for value in values[1]):
             return True
         known = read_quantity(values[0][0])
-        if known and not (names[0] and known.value == 0):  # "2x = 10" is not yet "x = 5", but "2y = 0" is the line y = 0
+        # "2x = 10" is not yet "x = 5", but "2y = 0" is the line y = 0
+        if known and not (names[0] and known.value == 0 and "0" in answer):
             return False
     return len(gold) == len(answer) == 2 and _same_relation(gold, "=", answer, "=", compare)
 

@@ -10,7 +10,7 @@ _MEASURES = {
     "g": "gram", "kg": "kilogram kilo", "t": "ton tonne", "lb": "pound", "oz": "ounce", "s": "sec second", "min": "minute",
     "h": "hr hour", "ms": "millisecond", "ml": "milliliter millilitre", "l": "liter litre", "gal": "gallon", "mol": "mole",
     "usd": "dollar buck", "rad": "radian", "n": "newton", "j": "joule", "w": "watt", "v": "volt", "hz": "hertz", "pa": "pascal",
-    "ohm": "ohm",
+    "ohm": "ohm", "gbp": "gbp",
 }  # fmt: skip
 """Short form → the other names of the unit."""
 _COUNTED = (
@@ -28,6 +28,8 @@ _COUNTED = (
 _NAMES = {name: short for short, names in _MEASURES.items() for name in [short, *names.split()]} | {
     word: word for word in _COUNTED.split()
 }
+_SYMBOLS = {"n": "N", "j": "J", "w": "W", "v": "V", "hz": "Hz", "pa": "Pa"}
+"""Short forms with a capital; in short forms it matters, as in Mm and mm."""
 _PER = re.compile(r"\s*(?:\bper\b|/)\s*")
 _POWER = re.compile(r"(?P<square>square|sq\.?)\s+|(?:cubic|cu\.?)\s+")
 
@@ -39,6 +41,8 @@ def read_unit(words: str, power: str) -> str:
         words: what follows the value.
         power: the exponent of the unit, "" if it has none.
     """
+    if not all(map(_is_cased, re.findall(r"\b[A-Za-z]{1,2}\b", words))):
+        return ""
     over, slash, under = _PER.sub("/", words.strip(" .").lower(), count=1).partition("/")
     if over == "mph" and not slash:
         over, slash, under = "mile", "/", "hour"
@@ -46,4 +50,9 @@ def read_unit(words: str, power: str) -> str:
         over, power = over[prefix.end() :], power or ("2" if prefix["square"] else "3")
     names = [_NAMES.get(name) or _NAMES.get(name.removesuffix("s"), "") for name in ([over, under] if slash else [over])]
     unit = "/".join(names) + power
-    return "" if not all(names) else "unit" if unit in ("unit2", "unit3") else unit
+    return unit if all(names) else ""
+
+
+def _is_cased(symbol: str) -> bool:
+    symbol = symbol.replace("L", "l")  # both are litres
+    return symbol == _SYMBOLS.get(symbol.lower(), symbol.lower())

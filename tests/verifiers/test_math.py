@@ -191,6 +191,7 @@ def test_missing_things_have_their_own_reasons():
     assert VERIFIER.score("no idea", "3") == Verdict(0.0, None, "no answer")
     assert VERIFIER.score(boxed("3"), " ") == Verdict(0.0, "3", "no gold")
     assert VERIFIER.score(boxed("1" * 2000), "1").reason == "too long"
+    assert VERIFIER.score(boxed("1"), r"\text{" * 4000).reason == "too long"
 
 
 def test_a_hang_costs_one_verdict():

@@ -112,5 +112,24 @@ def test_a_worker_that_cannot_start_is_no_verdict(monkeypatch, tmp_path):
     assert pool.started == 0
 
 
+def test_a_worker_killed_while_it_starts_is_replaced(monkeypatch):
+    started = []
+
+    class Victim(pools.Worker):
+        def __init__(self, module):
+            super().__init__(module)
+            started.append(self)
+            if len(started) == 1:
+                self._process.kill()
+
+    monkeypatch.setattr(pools, "Worker", Victim)
+    pool = pools.WorkerPool(size=1)
+    try:
+        assert pool.compare("equal", parse(r"\sqrt{8}"), parse(r"2\sqrt{2}"), deadline=5)[0]
+        assert pool._all == {started[1]}
+    finally:
+        pool.close()
+
+
 def environment():
     return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
