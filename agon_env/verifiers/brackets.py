@@ -52,6 +52,8 @@ def group(text: str) -> tuple[str, list[str]] | None:
     if not balanced(inside):
         return None
     parts = split(inside, re.compile(","))
+    if not parts and inside.strip():
+        return None  # a lone comma
     if opening + closing != r"\{\}" and len(parts) < 2:
         return None
     return opening + closing, parts

@@ -311,7 +311,10 @@ class _Parser:
 
     def applied(self, *kinds: str) -> bool:
         """Return whether a lone letter or number in parentheses comes next, as in W(2)."""
-        following = self.tokens[self.position : self.position + 3]
+        following = self.tokens[self.position : self.position + 4]
+        if "number" in kinds and following[1:2] == [("mark", "-")]:
+            del following[1]
+        following = following[:3]
         return len(following) == 3 and following[::2] == [("mark", "("), ("mark", ")")] and following[1][0] in kinds
 
     def command(self, value: str, depth: int) -> Expr:

@@ -119,11 +119,12 @@ _UPRIGHT = re.compile(
 )
 _BRACE = re.compile(r"\\[\\{}]|[{}]")
 _CURRENCIES = {"$": "dollars", "€": "euros", "£": "gbp"}
-_MATH_MODE = re.compile(r"\s*\$([^$]*(?:\\\$)?[^$]*)\$\s*")
+_MATH_MODE = re.compile(r"\s*\$((?:\\\$|[^$])*)\$\s*")
 _PRICE = re.compile(
-    r"\s*(?P<sign>-?)\s*(?P<before>\\?[$€£])?\s*(?P<number>(?:\d|[.,](?=\d)|\{,\}|\\[,!])+)\s*(?P<after>\\?[$€£])?[\s.]*"
+    r"\s*(?P<sign>-?)\s*(?P<before>\\?[$€£])?\s*"
+    r"(?P<number>(?:\d|[.,](?=\d)|\{,\}|\\[,!]|\\[dt]?frac\s*(?:\{\d+\}\{\d+\}|\d\d))+)\s*(?P<after>\\?[$€£])?[\s.]*"
 )
-_RANGE = re.compile(r"^(\W*\d[\d.,]*)\s*–\s*(\d[^-+*/=^_()–]*)$")
+_RANGE = re.compile(r"^(\W*\d[\d.,]*)[\s$\\]*(?:text\{)?–[}\s$\\]*(\d[^-+*/=^_()–]*)$")
 """From one number to another, not a difference."""
 _WHOLE_TEXT = re.compile(r"\\text\s*\{")
 

@@ -37,10 +37,14 @@ _COMMA = re.compile(",")
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
 _MINUS_PLUS = re.compile(r"\\mp(?![A-Za-z])")
 _INDEX = r"(?:_\w|_\{\w+\})"
-_NO_NAME = r"\\(?:pi|infty|emptyset)$|[ei]$|\\(?:sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|exp|ln|log|arc[a-z]+|sqrt|[lr]floor)\b"
+_DENIALS = "not|wrong|incorrect|false|never|isnt|no|but|except|than|least|most|about|impossible"
+_NO_NAME = (
+    r"\\(?:pi|infty|emptyset)$|[ei]$"
+    r"|\\(?:sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|exp|ln|log|max|min|gcd|arc[a-z]+|sqrt|[lr]floor)\b"
+)
 _LEADING_NAME = re.compile(
     rf"(?!{_NO_NAME})(?:\\?[A-Za-z]+{_INDEX}?'*|\\?[A-Za-z]+{_INDEX}?'*\([^()]*\)|\([A-Za-z](?:,\s*[A-Za-z])*\)"
-    r"|\\text\s*\{(?![^{}]*\b(?i:not|wrong|incorrect|false|never|isnt|no)\b)[A-Za-z ]+\}"
+    rf"|\\text\s*\{{(?![^{{}}]*\b(?i:{_DENIALS})\b)[A-Za-z ]+\}}"
     r"|m?\\angle\s*[A-Z]+|\|\s*[A-Z]{2}\s*\||\\overline\s*\{\s*[A-Z]{2}\s*\}|\[[A-Z]{3,6}\])"
 )
 """What an equation may give the value of: `x`, `x_1`, `f(3)`, `(x, y)`, a word, an angle, a length, an area; no constant."""
@@ -246,7 +250,7 @@ def _same_groups(gold: tuple[str, list[str]], answer: tuple[str, list[str]], com
 
 
 def _signs(parts: Sequence[str]) -> list[str]:
-    return [signed for part in parts for signed in _plus_minus(part)]
+    return [signed for part in parts for signed in _plus_minus(part) or [part]]
 
 
 def _relations(gold: str, answer: str, compare: Compare, depth: int) -> bool | None:
@@ -254,8 +258,11 @@ def _relations(gold: str, answer: str, compare: Compare, depth: int) -> bool | N
     (gold_sides, gold_signs), (answer_sides, answer_signs) = chain(gold), chain(answer)
     if not gold_signs and not answer_signs:
         return None
-    if any(signs[-1:] == [r"\in"] and read_quantity(sides[-1]) for sides, signs in (chain(gold), chain(answer))):
-        return False  # a number has no members
+    if any(
+        r"\in" in signs and (read_quantity(sides[0]) or read_quantity(sides[-1]))
+        for sides, signs in (chain(gold), chain(answer))
+    ):
+        return False  # a number has no members and is given by none
     if set(gold_signs) | set(answer_signs) <= {"=", r"\in"}:
         return _same_equations(gold_sides, answer_sides, compare, depth)
     if len(gold_sides) != len(answer_sides) or len(gold_sides) == 1:
@@ -281,7 +288,7 @@ def _same_equations(gold: list[str], answer: list[str], compare: Compare, depth:
         names = [sides[0] if sides[0] == gold[0] else "" for sides in (gold, answer)]  # what the gold names is no constant
     elif len(gold) == 2 and len(answer) == 1 and re.fullmatch("[ei]", gold[0]):
         names[0] = gold[0]
-    if names[0] and not names[1] and len(answer) > 1 and len({spelling(side) for side in answer}) == 1:
+    if names[0] and not names[1] and len(answer) > 1 and all(map(read_quantity, answer)):
         return False  # "0 = 0" says nothing of y
     values = [sides[1:] if name else sides for sides, name in zip((gold, answer), names, strict=True)]
     if len(values[0]) == 1 and not (names[0] and names[1] and names[0] != names[1]):
