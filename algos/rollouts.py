@@ -161,11 +161,14 @@ def row_seed(seed: int, path: Path) -> int:
 
 def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tuple[int, ...]]:
     """Encode every observation; equal ones, of which a group is made, only once."""
-    known: dict[str, tuple[int, ...]] = {}
+    known: dict[tuple[tuple[str, str], ...], tuple[int, ...]] = {}
+    prompts = []
     for observation in observations:
-        if observation.text not in known:
-            known[observation.text] = policy.encode(observation)
-    return [known[observation.text] for observation in observations]
+        key = tuple((message["role"], message["content"]) for message in observation.messages)
+        if key not in known:
+            known[key] = policy.encode(observation)
+        prompts.append(known[key])
+    return prompts
 
 
 def _own_engine(

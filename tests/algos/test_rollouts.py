@@ -12,7 +12,7 @@ from agon_env.games import DraftChallenge, Solo
 from agon_env.tasks import Problem
 from agon_env.verifiers import Verdict
 from algos.evaluate import evaluate, tally, wilson
-from algos.rollouts import Rollout, Start, rollout, row_seed
+from algos.rollouts import Rollout, Start, _encode, rollout, row_seed
 
 PARAMS = SamplingParams(max_tokens=8)
 
@@ -249,3 +249,14 @@ def test_a_move_that_leads_to_forfeits_is_paid_the_mean_of_what_the_contests_pai
     first, *second = played.turns
     assert first.reward == 0.5  # two rivals forfeited, which paid 1 each
     assert [turn.reward for turn in second] == [1.0, 0.0, 0.0, 1.0]
+
+
+def test_prompts_of_one_text_in_different_messages_are_encoded_apart() -> None:
+    class Speller:
+        def encode(self, observation: Observation) -> tuple[int, ...]:
+            return tuple(len(message["content"]) for message in observation.messages)
+
+    one = Observation("alice", "solver", ({"role": "user", "content": "a\n\nb"},))
+    two = Observation("alice", "solver", ({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}))
+    assert one.text == two.text
+    assert _encode(Speller(), [one, two, one]) == [(4,), (1, 1), (4,)]
