@@ -30,6 +30,8 @@ from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
 from agon_env.contest import Contest
+from agon_env.errors import TaskError
+from agon_env.tasks import Task, require_disjoint
 from algos.algorithm import Algorithm
 from algos.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
 from algos.config import TrainConfig, load_config
@@ -114,6 +116,8 @@ class Run:
                 f"{named[0]!r} tells held-out problems from those to train on, so it is not an option of a run that is "
                 "evaluated: leave it out, or set eval_problems=0"
             )
+        if config.eval_problems:
+            _check_disjoint(contest, held_out)
         _check_groups(config, contest.roles)
         engine = TorchEngine(max_rows=config.max_rows)
         base = SharedBase.load(config.model, device=None if config.device == "auto" else config.device, engine=engine)
@@ -280,6 +284,17 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
     finally:
         folder.close()
     return folder_path
+
+
+def _check_disjoint(contest: Contest, held_out: Contest) -> None:
+    """Refuse tasks that share a question; those of the splits "train" and "test" never do."""
+    train_task, held_out_task = getattr(contest, "task", None), getattr(held_out, "task", None)
+    splits = {getattr(task, "split", None) for task in (train_task, held_out_task)}
+    if isinstance(train_task, Task) and isinstance(held_out_task, Task) and splits != {"train", "test"}:
+        try:
+            require_disjoint(train_task, held_out_task)
+        except TaskError as error:
+            raise ConfigError(str(error)) from error
 
 
 def _check_groups(config: TrainConfig, roles: Sequence[str]) -> None:

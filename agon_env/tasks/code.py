@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,8 +12,9 @@ from typing import Any
 
 from agon_env.errors import TaskError
 from agon_env.tasks.code_rows import SHAPES, read_problem
+from agon_env.tasks.problem_set import ProblemSet, bounds_of, check_choice, is_chosen
 from agon_env.tasks.rows import BadRow, read_file, read_hub
-from agon_env.tasks.task import Problem, Split, normalise_question, split_of
+from agon_env.tasks.task import Problem, Split, normalise_question
 from agon_env.verifiers.code import CodeVerifier
 from agon_env.verifiers.verdict import Verifier
 
@@ -32,7 +33,7 @@ INSTRUCTION = (
 )
 
 
-class CodeTask:
+class CodeTask(ProblemSet):
     """A set of programming problems; it never changes once it is loaded."""
 
     name = "code"
@@ -76,16 +77,13 @@ class CodeTask:
             "max_tests": max_tests,
             "verifier": verifier,
         }
-        if path is not None and hub_id is not None:
-            raise TaskError(f"give a path or a hub_id, not both: {path}, {hub_id}")
+        check_choice(path=path, hub_id=hub_id, split=split)
         if shape not in SHAPES:
             raise TaskError(f"shape is one of {', '.join(SHAPES)}, not {shape!r}")
         if path is None and hub_id is None and shape != "agon":
             raise TaskError(
                 f"{shape} is not embedded: give hub_id={HUB_IDS[shape][0]!r}, or the path of a JSONL or Parquet file"
             )
-        if split not in ("train", "test", None):
-            raise TaskError(f'split is "train", "test" or None for both, not {split!r}')
         if max_tests is not None and max_tests < 1:
             raise TaskError(f"max_tests is at least 1, not {max_tests}")
         if hub_id is not None:
@@ -96,7 +94,7 @@ class CodeTask:
             rows = read_file(PROGRAMS if path is None else Path(self._options["path"]))
         self.verifier: Verifier = verifier or CodeVerifier()
         self.split: Split | None = split
-        low, high = self.difficulty = difficulty or (float("-inf"), float("inf"))
+        self.difficulty = bounds_of(difficulty)
         dropped: Counter[str] = Counter()
         found: dict[str, tuple[Problem, str | None]] = {}
         for row in rows:
@@ -112,8 +110,7 @@ class CodeTask:
         kept = [
             (problem, solution)
             for problem, solution in found.values()
-            if (split is None or split_of(problem.question) == split)
-            and (difficulty is None or (problem.difficulty is not None and low <= problem.difficulty <= high))
+            if is_chosen(problem, split=split, difficulty=difficulty)
         ]
         self._problems = tuple(problem for problem, _ in kept)
         self._solutions = {problem.id: solution for problem, solution in kept if solution is not None}
@@ -126,23 +123,6 @@ class CodeTask:
             reasons = ", ".join(f"{count} ({reason})" for reason, count in dropped.items()) or "none"
             raise TaskError(f"{self.source}: {chosen}; left out: {reasons}. The shape is {shape!r}; see shape=")
 
-    @property
-    def size(self) -> int:
-        """Number of problems."""
-        return len(self._problems)
-
-    def __len__(self) -> int:
-        return len(self._problems)
-
-    def __iter__(self) -> Iterator[Problem]:
-        return iter(self._problems)
-
-    def __getitem__(self, index: int) -> Problem:
-        """Return the problem at `index` ≥ 0; after the last one the first follows again."""
-        if index < 0:
-            raise IndexError(f"a task has no index {index}; use one from 0")
-        return self._problems[index % len(self._problems)]
-
     def solution(self, problem: Problem) -> str:
         """Return the reference solution as an answer.
 
@@ -153,9 +133,6 @@ class CodeTask:
             raise TaskError(f"{self.source} holds no solution of problem {problem.id}")
         code = self._solutions[problem.id].rstrip()
         return f"```python\n{code}\n```"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CodeTask:
-        return self
 
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
         # what it was made of; the other process reads the same source

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from agon_env.errors import TaskError
+from agon_env.tasks.problem_set import ProblemSet, bounds_of, check_choice, is_chosen
 from agon_env.tasks.rows import COLUMNS, guessable, problems_of, read_file, read_hub
-from agon_env.tasks.task import Problem, Split, split_of
+from agon_env.tasks.task import Problem, Split
 from agon_env.verifiers.math import MathVerifier
 from agon_env.verifiers.tolerance import without_tolerance
 from agon_env.verifiers.verdict import Verifier
@@ -38,7 +39,7 @@ class Origin:
     """File of the embedded sample, which is in our schema."""
 
 
-class Dataset:
+class Dataset(ProblemSet):
     """A data set of problems; it never changes once it is loaded. Subclasses declare where it is."""
 
     name: str
@@ -101,13 +102,10 @@ class Dataset:
         drop_guessable: bool,
         columns: Mapping[str, str] | None,
     ) -> None:
-        if path is not None and hub_id is not None:
-            raise TaskError(f"give a path or a hub_id, not both: {path}, {hub_id}")
-        if split not in ("train", "test", None):
-            raise TaskError(f'split is "train", "test" or None for both, not {split!r}')
+        check_choice(path=path, hub_id=hub_id, split=split)
         if unknown := sorted(set(columns or {}) - set(COLUMNS)):
             raise TaskError(f"columns maps {', '.join(COLUMNS)} to the names in the data; it has no {unknown[0]!r}")
-        low, high = self.difficulty = (float("-inf"), float("inf")) if difficulty is None else _bounds(difficulty)
+        self.difficulty = bounds_of(difficulty)
         self.split: Split | None = split
         self.embedded_sample = path is None and hub_id is None
         names = {name: name for name in COLUMNS}
@@ -129,9 +127,7 @@ class Dataset:
         self._problems: tuple[Problem, ...] = tuple(
             problem
             for problem in usable
-            if (split is None or split_of(problem.question) == split)
-            and (difficulty is None or (problem.difficulty is not None and low <= problem.difficulty <= high))
-            and not (drop_guessable and guessable(problem.answer))
+            if is_chosen(problem, split=split, difficulty=difficulty) and not (drop_guessable and guessable(problem.answer))
         )
         if not self._problems:
             raise TaskError(self._nothing_left(len(usable), names))
@@ -161,29 +157,9 @@ class Dataset:
         if self.dropped:
             warnings.warn(f"{self.source}: dropped {_counts(self.dropped)}", stacklevel=3)
 
-    @property
-    def size(self) -> int:
-        """Number of problems."""
-        return len(self._problems)
-
-    def __len__(self) -> int:
-        return len(self._problems)
-
-    def __iter__(self) -> Iterator[Problem]:
-        return iter(self._problems)
-
-    def __getitem__(self, index: int) -> Problem:
-        """Return the problem at `index` ≥ 0; after the last one the first follows again."""
-        if index < 0:
-            raise IndexError(f"a task has no index {index}; use one from 0")
-        return self._problems[index % len(self._problems)]
-
     def solution(self, problem: Problem) -> str:
         """Return a short text that ends in the boxed answer."""
         return rf"The final answer is \boxed{{{without_tolerance(problem.answer)}}}"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Dataset:
-        return self
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # what it was made of, not 100,000 rows; the other process reads the same source
@@ -256,16 +232,6 @@ def _restore(cls: type[Dataset], name: str, verifier: Verifier, options: dict[st
     task.name, task.verifier, task._options = name, verifier, options
     task._load(**options)
     return task
-
-
-def _bounds(difficulty: tuple[float, float]) -> tuple[float, float]:
-    try:
-        low, high = (float(bound) for bound in difficulty)
-    except (TypeError, ValueError):
-        raise TaskError(f"difficulty is (least, greatest), for example (7, 9.5), not {difficulty!r}") from None
-    if not low <= high:
-        raise TaskError(f"difficulty is (least, greatest), not {difficulty!r}")
-    return low, high
 
 
 def _counts(dropped: Mapping[str, int]) -> str:

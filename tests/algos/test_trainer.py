@@ -336,6 +336,9 @@ def test_a_task_object_says_what_is_held_out() -> None:
         assert Run.of(dataclasses.replace(config, eval_problems=0)).contest.task is task
         task.held_out = Arithmetic(difficulty=2, split="test")
         assert Run.of(config).held_out.task is task.held_out
+        task.held_out = Arithmetic(difficulty=2)
+        with pytest.raises(ConfigError, match=r"questions are in generated and in generated, for example"):
+            Run.of(config)
     finally:
         del agon_env.registry["tests/Objects-v0"]
 
