@@ -17,12 +17,17 @@ import tyro
 from agents.sampling import MIN_TEMPERATURE
 from algos.algorithm import Algorithm
 from algos.competitive import CompetitiveGRPO
+from algos.cooperative import CooperativeGRPO
 from algos.errors import ConfigError
 from algos.grpo import GRPO
 from algos.losses import LossConfig
 from algos.optim import OptimConfig
 
-ALGORITHMS: dict[str, type[Algorithm]] = {"competitive_grpo": CompetitiveGRPO, "grpo": GRPO}
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    "competitive_grpo": CompetitiveGRPO,
+    "cooperative_grpo": CooperativeGRPO,
+    "grpo": GRPO,
+}
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class TrainConfig:
     update: Literal["all", "last"] = "all"
     """Which turns train: those of all roles, or of the last one only (the challenger)."""
     swap_roles: bool = True
-    """Competitive GRPO: rotate the seats every step."""
+    """Competitive and cooperative GRPO: rotate the seats every step."""
     lora_rank: int = 32
     """Rank of the adapters."""
     lora_alpha: int = 32

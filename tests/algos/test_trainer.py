@@ -390,7 +390,7 @@ def test_flags_override_the_preset() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("algorithm", "magic", "algorithm must be one of competitive_grpo, grpo"),
+        ("algorithm", "magic", "algorithm must be one of competitive_grpo, cooperative_grpo, grpo"),
         ("problems", 0, "problems must be at least 1"),
         ("steps", -1, "steps must be at least 0"),
         ("temperature", 0.0, "temperature must be at least"),
