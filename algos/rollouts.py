@@ -9,7 +9,7 @@ drafter meets their mean).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -64,6 +64,8 @@ class Rollout:
     """Every move of every player, in the order of play."""
     contests: list[Contest]
     """The contests, all ended; those that branched off from one another share their first moves."""
+    beneath: list[tuple[int, ...]]
+    """For each turn the indices of the contests that passed through it: one, or those that branched off after it."""
 
 
 def rollout(
@@ -107,11 +109,29 @@ def rollout(
             for copy in range(1 if contest.done else copies)
         ]
         moves += _advance(nodes, players, params=params, seed=seed, sample=sample)
-    beneath: defaultdict[Path, list[Contest]] = defaultdict(list)
-    for contest, path in nodes:
+    passed: defaultdict[Path, list[int]] = defaultdict(list)
+    for index, (_, path) in enumerate(nodes):
         for length in range(1, len(path) + 1):
-            beneath[path[:length]].append(contest)
-    return Rollout([_paid(move, beneath[move.path]) for move in moves], [contest for contest, _ in nodes])
+            passed[path[:length]].append(index)
+    contests = [contest for contest, _ in nodes]
+    later = _later([path for _, path in nodes], {move.path: move.player for move in moves})
+    return Rollout(
+        turns=[_paid(move, [contests[i] for i in passed[move.path]], later=later[move.path]) for move in moves],
+        contests=contests,
+        beneath=[tuple(passed[move.path]) for move in moves],
+    )
+
+
+def _later(ends: Sequence[Path], mover: Mapping[Path, str]) -> dict[Path, float]:
+    """Return for each move how many more its player made, on average over the contests that end at `ends`."""
+    counts: defaultdict[Path, list[int]] = defaultdict(list)
+    for end in ends:
+        seen: Counter[str] = Counter()
+        for length in range(len(end), 1, -1):
+            if (player := mover.get(end[:length])) is not None:
+                counts[end[:length]].append(seen[player])
+                seen[player] += 1
+    return {path: fmean(values) for path, values in counts.items()}
 
 
 def _advance(
@@ -177,7 +197,7 @@ def _own_engine(
     return policy.sample(prompts, params=params, seeds=seeds)
 
 
-def _paid(move: _Move, contests: Sequence[Contest]) -> Turn:
+def _paid(move: _Move, contests: Sequence[Contest], *, later: float) -> Turn:
     """Return the move with the reward that the contests beneath it bring to its role."""
     components, score = _components(move, contests)
     return Turn(
@@ -192,6 +212,7 @@ def _paid(move: _Move, contests: Sequence[Contest]) -> Turn:
         reward=total(components),
         components=components,
         score=score,
+        later=later,
     )
 
 
