@@ -33,6 +33,7 @@ from agon_env.errors import Error
 from agon_env.verifiers import sandbox_isolation
 from agon_env.verifiers.inside.guard import STARTED
 from agon_env.verifiers.sandbox_cgroup import ControlGroup, control_group
+from agon_env.verifiers.sandbox_filter import assembled, this_architecture
 from agon_env.verifiers.sandbox_isolation import Way
 from agon_env.verifiers.sandbox_layout import Layout, layout
 
@@ -267,6 +268,7 @@ def _start(
                     "root": entry.root,
                     "folder": entry.folder,
                     "uid": entry.uid,
+                    "filter": assembled(this_architecture()).hex(),
                     "rlimits": _rlimits(
                         limits,
                         bound_processes=entry.uid is not None or way is not None,
@@ -454,7 +456,14 @@ def _protections(way: Way | None, python: str | None, site_packages: bool) -> Ma
     shown = layout(python, site_packages=site_packages)
     with tempfile.NamedTemporaryFile(prefix="agon-probe-") as secret:
         os.chmod(secret.name, 0o644)
-        task = {"pid": os.getpid(), "files": [secret.name, __file__], "limits": [limits.processes, limits.memory]}
+        architecture = this_architecture()
+        task = {
+            "pid": os.getpid(),
+            "files": [secret.name, __file__],
+            "limits": [limits.processes, limits.memory],
+            "calls": architecture.refused if architecture else [],
+            "clone": architecture.clone if architecture else 0,
+        }
         arguments = ["main.py", json.dumps(task)]
         with _start(way, shown, {"main.py": PROBE}, arguments, stdin=b"", limits=limits, pass_fds=()) as running:
             finished = running.wait()

@@ -106,6 +106,8 @@ def spare_uid() -> int | None:
 def _bubblewrap(layout: Layout, size: int) -> list[str]:
     # every namespace by name: --unshare-all would make a user namespace, in which root stays root
     command = [shutil.which("bwrap") or "bwrap", "--die-with-parent", "--new-session"]
+    # bubblewrap's own first process would hold files, and be open to a program of the same user; the guard's is not
+    command += ["--as-pid-1"]
     command += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     # bubblewrap would make the folders above a bound one private to root
     for parent in sorted({str(parent) for path in layout.bind for parent in Path(path).parents} - {"/"}):

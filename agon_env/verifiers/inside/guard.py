@@ -15,7 +15,8 @@ import resource
 import sys
 
 STARTED = "started"
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 24, 38
+SECCOMP_MODE_FILTER = 2
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 
@@ -27,16 +28,18 @@ def main() -> None:
         job = json.load(described)
     if job["root"] is not None:
         enter_root(job["root"])
-        become_init()
     os.chdir(job["folder"])
     os.umask(0o077)
-    for name, value in job["rlimits"].items():
-        limit_resource(getattr(resource, name, None), value)
     if job["uid"] is not None:
         os.setgroups([])
         os.setresgid(job["uid"], job["uid"], job["uid"])
         os.setresuid(job["uid"], job["uid"], job["uid"])
-    drop_privileges()
+    system_calls = bytes.fromhex(job["filter"])
+    if os.getpid() == 1:
+        become_init(system_calls)
+    for name, value in job["rlimits"].items():
+        limit_resource(getattr(resource, name, None), value)
+    drop_privileges(system_calls)
     for name, text in job["files"].items():
         with open(name, "wb") as file:
             file.write(text.encode("utf-8", "surrogatepass"))
@@ -45,12 +48,16 @@ def main() -> None:
     os.execve(job["argv"][0], job["argv"], job["env"])
 
 
-def become_init() -> None:
-    """Go on in a child; this process, the first of its namespace, ends with it and so ends all the others."""
+def become_init(system_calls: bytes) -> None:
+    """Go on in a child; this process, the first of its namespace, ends with it and so ends all the others.
+
+    The program may be of the same user, so this process holds no file, and its memory can't be opened.
+    """
     child = os.fork()
     if child == 0:
         return
-    drop_privileges()
+    drop_privileges(system_calls)
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     os.closerange(0, 1 << 16)
     while True:
         pid, status = os.wait()
@@ -76,8 +83,19 @@ def limit_resource(kind: int | None, value: int) -> None:
     resource.setrlimit(kind, (value, highest))
 
 
-def drop_privileges() -> None:
-    """Make sure that nothing that is executed from here on gains a privilege, or outlives the process above."""
+class Filter(ctypes.Structure):
+    """`struct sock_fprog` of linux/filter.h."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def drop_privileges(system_calls: bytes) -> None:
+    """Make sure that nothing that is executed from here on gains a privilege, or outlives the process above.
+
+    Args:
+        system_calls: the filter of system calls, empty where there is none. A kernel may do without filters; what holds is
+            found out by the probe.
+    """
     if not sys.platform.startswith("linux"):
         return
     libc = ctypes.CDLL(None)
@@ -86,6 +104,9 @@ def drop_privileges() -> None:
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # a crash, Ctrl-C: however the process above ends, this one ends with it
     libc.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)
+    if system_calls:
+        code = Filter(len(system_calls) // 8, system_calls)
+        libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(code), 0, 0)
 
 
 def enter_root(plan: dict) -> None:
