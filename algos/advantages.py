@@ -10,14 +10,14 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agon_env.types import Reward
 
-Normalize: TypeAlias = Literal["std", "mean"]
+Normalize: TypeAlias = Literal["std", "mean", "leave_one_out"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ def group_advantages(
     `normalize="std"` is `A = (R − mean) / std` with the *population* standard deviation (divided by n, not by
     n − 1), as in Eq. 1 of Agon (arXiv 2607.07690); TRL and verl divide by n − 1, which makes their advantages
     smaller by √((n − 1)/n). `normalize="mean"` is `A = R − mean`, as in Dr. GRPO (arXiv 2503.20783).
+    `normalize="leave_one_out"` is `A = R − mean of the others`, as in RLOO (arXiv 2402.14740).
 
     The order of the rows does not matter, to the last bit. A group of one has nothing to be compared with: its
     advantage is 0, and it is dropped.
@@ -54,7 +55,7 @@ def group_advantages(
         rewards: N rewards. None is a reward that could not be computed: it stays out of the baseline, and its
             own advantage is 0.
         groups: N names of groups. Rows with equal names are compared.
-        normalize: "std" or "mean".
+        normalize: "std", "mean" or "leave_one_out".
         tolerance: a group whose largest and smallest reward differ by no more is taken for constant: its
             advantages are exactly 0, and it is dropped. (A test of `std == 0` would blow up the rounding error
             of equal rewards to advantages of 1.)
@@ -67,8 +68,8 @@ def group_advantages(
     """
     if len(rewards) != len(groups):
         raise ValueError(f"every reward needs a group: got {len(rewards)} rewards and {len(groups)} groups")
-    if normalize not in ("std", "mean"):
-        raise ValueError(f'normalize must be "std" or "mean", not {normalize!r}')
+    if normalize not in get_args(Normalize):
+        raise ValueError(f"normalize must be one of {', '.join(get_args(Normalize))}, not {normalize!r}")
     values, kept = np.zeros(len(rewards)), np.zeros(len(rewards), dtype=bool)
     members: defaultdict[Hashable, list[tuple[int, float]]] = defaultdict(list)
     for row, (reward, group) in enumerate(zip(rewards, groups, strict=True)):
@@ -96,4 +97,6 @@ def _compare(rewards: Sequence[float], normalize: Normalize) -> NDArray[np.float
     centred = np.asarray(rewards) - mean
     if normalize == "mean":
         return centred
+    if normalize == "leave_one_out":
+        return centred * (len(rewards) / (len(rewards) - 1))
     return centred / math.sqrt(math.fsum(centred**2) / len(rewards))

@@ -6,7 +6,7 @@ the learner turns the advantages into updates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -22,6 +22,9 @@ class Algorithm:
     """Names of the policies that are trained."""
     contest_options: ClassVar[Mapping[str, Any]] = {}
     """What is asked of `agon_env.make`, for example the reward rule; the user's own options go first."""
+
+    compares: ClassVar[bool] = True
+    """Whether turns are compared within groups, so that a group of one teaches nothing."""
 
     normalize: Literal["std", "mean"] = "std"
     """How a group's rewards become advantages: "std" divides by the standard deviation, "mean" only centres."""
@@ -48,5 +51,8 @@ class Algorithm:
 
     def advantages(self, turns: Sequence[Turn]) -> Advantages:
         """Return the advantage of each turn, relative to its group."""
-        groups = [(turn.role, turn.problem if self.group_by == "problem" else turn.parent) for turn in turns]
-        return group_advantages([turn.reward for turn in turns], groups, normalize=self.normalize)
+        return group_advantages([turn.reward for turn in turns], self.groups(turns), normalize=self.normalize)
+
+    def groups(self, turns: Sequence[Turn]) -> list[Hashable]:
+        """Return the name of each turn's group: its role, and its problem or its position."""
+        return [(turn.role, turn.problem if self.group_by == "problem" else turn.parent) for turn in turns]

@@ -34,6 +34,7 @@ class PaddedRows:
     """True at the tokens of the completion, its end-of-sequence token included."""
     old_logp_BT: Tensor
     ref_logp_BT: Tensor | None
+    weight_BT: Tensor | None
     advantages_B: Tensor
 
     @property
@@ -46,12 +47,12 @@ def pad_rows(rows: Sequence[Row], *, device: torch.device | str = "cpu") -> Padd
     """Pad rows on the right to the longest one.
 
     Args:
-        rows: at least one row; with reference log-probabilities in all rows or in none.
+        rows: at least one row; with reference log-probabilities in all rows or in none, and with weights likewise.
         device: where the tensors go.
 
     Raises:
-        ValueError: a row has no prompt, its log-probabilities do not fit its completion or are not finite, or
-            only some rows have reference log-probabilities.
+        ValueError: a row has no prompt, its log-probabilities or weights do not fit its completion or are not
+            finite, or only some rows have reference log-probabilities or weights.
     """
     _check(rows)
     prompts_B = np.array([len(row.prompt_ids) for row in rows])[:, None]
@@ -61,7 +62,7 @@ def pad_rows(rows: Sequence[Row], *, device: torch.device | str = "cpu") -> Padd
     mask_BT = np.arange(completions_B.max()) < completions_B
     ids = chain.from_iterable(chain(row.prompt_ids, row.completion_ids) for row in rows)
 
-    def logprobs(get: Callable[[Row], Sequence[float] | None]) -> Tensor:
+    def per_token(get: Callable[[Row], Sequence[float] | None]) -> Tensor:
         return _to(_fill(mask_BT, chain.from_iterable(get(row) or () for row in rows), np.float32), device)
 
     return PaddedRows(
@@ -70,8 +71,9 @@ def pad_rows(rows: Sequence[Row], *, device: torch.device | str = "cpu") -> Padd
         position_ids_BS=torch.arange(len(places_S), device=device).expand(len(rows), -1),
         predicts_BS=_to((places_S >= prompts_B - 1) & (places_S < prompts_B + completions_B - 1), device),
         mask_BT=_to(mask_BT, device),
-        old_logp_BT=logprobs(lambda row: row.old_logprobs),
-        ref_logp_BT=None if rows[0].ref_logprobs is None else logprobs(lambda row: row.ref_logprobs),
+        old_logp_BT=per_token(lambda row: row.old_logprobs),
+        ref_logp_BT=None if rows[0].ref_logprobs is None else per_token(lambda row: row.ref_logprobs),
+        weight_BT=None if rows[0].weights is None else per_token(lambda row: row.weights),
         advantages_B=torch.tensor([row.advantage for row in rows], dtype=torch.float32, device=device),
     )
 
@@ -116,13 +118,14 @@ def _check(rows: Sequence[Row]) -> None:
     for index, row in enumerate(rows):
         if not row.prompt_ids:
             raise ValueError(f"row {index} has no prompt: nothing predicts its first token. Begin with a start token")
-        if (row.ref_logprobs is None) != (rows[0].ref_logprobs is None):
-            raise ValueError("only some rows have ref_logprobs: give them to all rows of a batch or to none")
-        for name in ("old_logprobs", "ref_logprobs"):
-            logprobs = getattr(row, name)
-            if logprobs is None:
+        for name in ("ref_logprobs", "weights"):
+            if (getattr(row, name) is None) != (getattr(rows[0], name) is None):
+                raise ValueError(f"only some rows have {name}: give them to all rows of a batch or to none")
+        for name in ("old_logprobs", "ref_logprobs", "weights"):
+            values = getattr(row, name)
+            if values is None:
                 continue
-            if len(logprobs) != len(row.completion_ids):
-                raise ValueError(f"row {index} has {len(row.completion_ids)} completion tokens but {len(logprobs)} {name}")
-            if not np.isfinite(logprobs).all():
+            if len(values) != len(row.completion_ids):
+                raise ValueError(f"row {index} has {len(row.completion_ids)} completion tokens but {len(values)} {name}")
+            if not np.isfinite(values).all():
                 raise ValueError(f"{name} of row {index} are not finite: the sampler's model or its temperature is at fault")

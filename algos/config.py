@@ -20,13 +20,20 @@ from algos.competitive import CompetitiveGRPO
 from algos.cooperative import CooperativeGRPO
 from algos.errors import ConfigError
 from algos.grpo import GRPO
+from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
 from algos.optim import OptimConfig
+from algos.reinforce import Reinforce
+from algos.rloo import RLOO
+from algos.self_refine import SelfRefine
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "competitive_grpo": CompetitiveGRPO,
     "cooperative_grpo": CooperativeGRPO,
     "grpo": GRPO,
+    "reinforce": Reinforce,
+    "rloo": RLOO,
+    "self_refine": SelfRefine,
 }
 
 
@@ -53,6 +60,8 @@ class TrainConfig:
     # --- one step ---
     steps: int = 60
     """Training steps. In one step every policy is updated once."""
+    token_budget: int = 0
+    """Stop after the step in which so many tokens have been sampled for training, whatever `steps` says; 0: never."""
     problems: int = 8
     """Problems per step."""
     group_size: int = 8
@@ -76,6 +85,11 @@ class TrainConfig:
     """Which turns train: those of all roles, or of the last one only (the challenger)."""
     swap_roles: bool = True
     """Competitive and cooperative GRPO: rotate the seats every step."""
+    discount: float = 1.0
+    """REINFORCE: what a reward is worth one turn of the player earlier."""
+    baseline_decay: float = 0.9
+    """REINFORCE: how much of a role's baseline stays at each step."""
+    length_penalty: LengthPenalty = field(default_factory=LengthPenalty)
     lora_rank: int = 32
     """Rank of the adapters."""
     lora_alpha: int = 32
@@ -105,14 +119,14 @@ class TrainConfig:
     """"auto" takes a GPU if there is one."""
 
     def __post_init__(self) -> None:
-        find_algorithm(self.algorithm)
+        algorithm = find_algorithm(self.algorithm)
         for name in ("problems", "group_size", "answers", "max_tokens", "lora_rank", "lora_alpha", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("steps", "eval_problems", "eval_every", "seed", "threads"):
+        for name in ("steps", "token_budget", "eval_problems", "eval_every", "seed", "threads"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
-        if self.group_size * self.answers < 2:
+        if algorithm.compares and self.group_size * self.answers < 2:
             raise ConfigError("a group needs two turns to compare: raise group_size or answers")
         if not self.temperature >= MIN_TEMPERATURE:
             raise ConfigError(

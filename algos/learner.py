@@ -176,7 +176,7 @@ class LocalLearner(Learner):
         Returns:
             For each row the log-probability of each of its completion tokens, in nats.
         """
-        unscored = [replace(row, old_logprobs=(0.0,) * len(row.completion_ids), ref_logprobs=None) for row in rows]
+        unscored = [Row(row.prompt_ids, row.completion_ids, (0.0,) * len(row.completion_ids), 0.0) for row in rows]
         result: list[tuple[float, ...]] = [()] * len(rows)
         with torch.no_grad(), self.base.use(policy.name if policy is not None else None):
             for indices in micro_batches(unscored, self._token_budget):
@@ -231,6 +231,8 @@ class LocalLearner(Learner):
             loss_type=self.loss.loss_type,
             clip_low=self.loss.clip_low,
             clip_high=self.loss.clip_high,
+            dual_clip=self.loss.dual_clip,
+            weight_BT=rows.weight_BT,
             ref_logp_BT=rows.ref_logp_BT,
             kl_coef=self.loss.kl_coef,
             kl_estimator=self.loss.kl_estimator,

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
 from algos.types import Stats
 
-LossType: TypeAlias = Literal["grpo", "dr_grpo", "dapo", "bnpo"]
+LossType: TypeAlias = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "gspo"]
 KLEstimator: TypeAlias = Literal["k1", "k2", "k3"]
+Correction: TypeAlias = Literal["none", "token", "sequence"]
+
+TOKEN_MEANS = ("dapo", "bnpo", "cispo")
+"""Losses that are means over tokens; the others are means over sequences."""
 
 # exp(20) is far outside any trust region, and small enough that no gradient becomes 0 · inf.
 MAX_LOG_RATIO = 20.0
@@ -31,11 +35,23 @@ class LossConfig:
 
     loss_type: LossType = "grpo"
     """How tokens are averaged: "grpo" within each sequence first, "dr_grpo" over a constant length, "dapo" over all
-    tokens of the batch, "bnpo" over all tokens of this process's part of it."""
+    tokens of the batch, "bnpo" over all tokens of this process's part of it. Two differ in the ratio: "gspo" clips the
+    ratio of whole sequences, "cispo" caps it as a weight, so that no token loses its gradient."""
     clip_low: float = 0.2
-    """The ratio to the sampling policy is clipped at 1 − clip_low from below."""
+    """The ratio to the sampling policy is clipped at 1 − clip_low from below; "cispo" has no lower bound. Of "gspo" the
+    usual width is 3e-4: the ratio of a sequence hardly moves."""
     clip_high: float = 0.2
-    """The ratio is clipped at 1 + clip_high from above; 0.28 is DAPO's clip-higher."""
+    """The ratio is clipped at 1 + clip_high from above; 0.28 is DAPO's clip-higher, 4 is usual with "cispo", 4e-4 with
+    "gspo"."""
+    dual_clip: float | None = None
+    """Where the advantage is negative the ratio counts at most this much, for example 3; None: without a bound."""
+    mask_truncated: bool = False
+    """Leave completions that were cut off out of the update. They stay in the baseline of their group."""
+    sampler_correction: Correction = "none"
+    """Weigh each "token", or each "sequence", by π_old/π_sampler, capped: for a sampler whose log-probabilities are not
+    quite the learner's. Costs one forward pass. See `algos.importance`."""
+    sampler_cap: float = 2.0
+    """The greatest such weight."""
     kl_coef: float = 0.0
     """Weight of the KL divergence from the frozen base; 0 saves the pass through the base."""
     kl_estimator: KLEstimator = "k3"
@@ -46,28 +62,33 @@ class LossConfig:
     """The constant length that "dr_grpo" divides by. None: the most tokens that one completion may have."""
 
     def __post_init__(self) -> None:
-        if self.loss_type not in ("grpo", "dr_grpo", "dapo", "bnpo"):
-            raise ValueError(f'loss_type must be "grpo", "dr_grpo", "dapo" or "bnpo", not {self.loss_type!r}')
-        if self.kl_estimator not in ("k1", "k2", "k3"):
-            raise ValueError(f'kl_estimator must be "k1", "k2" or "k3", not {self.kl_estimator!r}')
+        for name, known in (("loss_type", LossType), ("kl_estimator", KLEstimator), ("sampler_correction", Correction)):
+            if getattr(self, name) not in get_args(known):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(known))}, not {getattr(self, name)!r}")
         if not (0 <= self.clip_low <= 1 and self.clip_high >= 0):
             raise ValueError(f"clip_low must be in [0, 1] and clip_high ≥ 0, not {self.clip_low} and {self.clip_high}")
         if not self.kl_coef >= 0:
             raise ValueError(f"kl_coef must be a number ≥ 0, not {self.kl_coef}")
+        if self.dual_clip is not None and self.loss_type == "cispo":
+            raise ValueError('dual_clip does nothing to "cispo", which caps every ratio at 1 + clip_high: leave it out')
+        if self.dual_clip is not None and not self.dual_clip > 1 + self.clip_high:
+            raise ValueError(f"dual_clip must be above 1 + clip_high = {1 + self.clip_high}, not {self.dual_clip}")
+        if not self.sampler_cap > 0:
+            raise ValueError(f"sampler_cap must be above 0, not {self.sampler_cap}")
 
 
 def count_normalizer(loss_type: LossType, lengths: Sequence[int]) -> float:
     """Return what the loss of a whole batch is divided by.
 
     Args:
-        loss_type: "grpo" and "dr_grpo" count sequences, "dapo" and "bnpo" count tokens.
+        loss_type: "grpo", "dr_grpo" and "gspo" count sequences, "dapo", "bnpo" and "cispo" count tokens.
         lengths: completion tokens of *every* sequence of the batch, also of those with advantage 0. A
             sequence without tokens does not count.
 
     Returns:
         The number of sequences or tokens, at least 1.
     """
-    if loss_type in ("dapo", "bnpo"):
+    if loss_type in TOKEN_MEANS:
         return float(max(1, sum(lengths)))
     return float(max(1, sum(length > 0 for length in lengths)))
 
@@ -108,6 +129,8 @@ def policy_loss(
     loss_type: LossType = "grpo",
     clip_low: float = 0.2,
     clip_high: float = 0.2,
+    dual_clip: float | None = None,
+    weight_BT: Tensor | None = None,
     ref_logp_BT: Tensor | None = None,
     kl_coef: float = 0.0,
     kl_estimator: KLEstimator = "k3",
@@ -122,17 +145,23 @@ def policy_loss(
 
         l = −min(ρ·A, clip(ρ, 1 − clip_low, 1 + clip_high)·A) + kl_coef·w·KL(π ‖ π_ref)
 
+    where for A < 0 the minimum is not let below dual_clip·A (Ye et al., arXiv 1912.09729). Two losses differ:
+
+    - "gspo"   ρ is that of the sequence, exp(Σ_t m·log ρ_t / Σ_t m)   (GSPO, arXiv 2507.18071)
+    - "cispo"  −sg(min(ρ, 1 + clip_high))·A·log π instead of the minimum, sg stopping the gradient: every token
+      keeps its gradient, its weight is bounded   (MiniMax-M1, arXiv 2506.13585)
+
     and over tokens, with m the mask and N the normaliser:
 
-    - "grpo"     Σ_b (Σ_t m·l / Σ_t m) / N,  N = sequences   (GRPO, arXiv 2402.03300)
-    - "dr_grpo"  Σ_b Σ_t m·l / (N·max_tokens),  N = sequences   (Dr. GRPO, arXiv 2503.20783)
-    - "dapo"     Σ_b Σ_t m·l / N,  N = tokens of the whole batch, over all ranks   (DAPO, arXiv 2503.14476)
-    - "bnpo"     the same, with N = tokens of this process's part of the batch
+    - "grpo", "gspo"    Σ_b (Σ_t m·l / Σ_t m) / N,  N = sequences   (GRPO, arXiv 2402.03300)
+    - "dr_grpo"         Σ_b Σ_t m·l / (N·max_tokens),  N = sequences   (Dr. GRPO, arXiv 2503.20783)
+    - "dapo", "cispo"   Σ_b Σ_t m·l / N,  N = tokens of the whole batch, over all ranks   (DAPO, arXiv 2503.14476)
+    - "bnpo"            the same, with N = tokens of this process's part of the batch
 
-    On the first update after sampling ρ = 1 everywhere: the *value* is then −mean(A), about 0, while the
-    gradient is that of REINFORCE. A loss of 0 does not mean that nothing is learned.
+    On the first update after sampling ρ = 1 everywhere: the *value* is then −mean(A), about 0 ("cispo" excepted),
+    while the gradient is that of REINFORCE. A loss of 0 does not mean that nothing is learned.
 
-    The weight w of the KL term is the ratio ρ with `kl_weighted`, else 1 as in the GRPO paper. It matters for
+    The weight w of the KL term is the token's own ratio with `kl_weighted`, else 1 as in the GRPO paper. It matters for
     the gradient, for the sampled tokens come from the policy that is being changed. At ρ = 1, in expectation:
 
     - weighted: k1 and k3 give the gradient of KL(π ‖ π_ref); k2 that of E[d²/2].
@@ -146,7 +175,9 @@ def policy_loss(
         mask_BT: True at the tokens of the completion. What stands elsewhere does not matter, be it inf or NaN.
         loss_type: how tokens are averaged.
         clip_low: lower half-width of the trust region.
-        clip_high: upper half-width of the trust region.
+        clip_high: upper half-width of the trust region; "cispo" caps its weights at 1 + clip_high.
+        dual_clip: the greatest ratio that counts where the advantage is negative, above 1 + clip_high.
+        weight_BT: a constant factor of each token's loss, the KL term excepted; see `algos.importance`.
         ref_logp_BT: log-probabilities under the reference; no gradient. Needed for a KL term.
         kl_coef: weight of the KL term.
         kl_estimator: see `kl_estimate`.
@@ -159,12 +190,13 @@ def policy_loss(
         The share of the loss (a scalar with gradient), and detached scalars. `loss` and `tokens` add up over
         pieces; all others are means over this piece's tokens, `ratio_max` excepted: `approx_kl`
         (k3 estimate of KL(π_old ‖ π)), `clipfrac_low` and `clipfrac_high` (tokens whose gradient is clipped
-        away), `ratio_mean`, and where there is something to tell `kl_ref` and `entropy`.
+        away; of "cispo", whose weight is capped), `ratio_mean`, and where there is something to tell
+        `clipfrac_dual`, `kl_ref` and `entropy`.
 
     Raises:
         ValueError: shapes differ, a KL term has no reference, or "dr_grpo" has no `max_tokens`.
     """
-    _check_shapes(logp_BT, old_logp_BT, advantages_B, mask_BT, ref_logp_BT)
+    _check_shapes(logp_BT, advantages_B, old_logp_BT=old_logp_BT, mask_BT=mask_BT, weight_BT=weight_BT, ref_logp_BT=ref_logp_BT)
     if kl_coef and ref_logp_BT is None:
         raise ValueError(f"kl_coef is {kl_coef}, but there are no log-probabilities of the reference: pass ref_logp_BT")
     if loss_type == "dr_grpo" and max_tokens is None:
@@ -172,25 +204,36 @@ def policy_loss(
     mask_BT = mask_BT.bool()
     # `where`, not a product: 0 · inf is NaN.
     log_ratio_BT = torch.where(mask_BT, logp_BT.float() - old_logp_BT.float(), 0.0).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    ratio_BT = log_ratio_BT.exp()
+    own_ratio_BT = log_ratio_BT.exp()
+    ratio_BT = _sequence_ratio(log_ratio_BT, mask_BT) if loss_type == "gspo" else own_ratio_BT
     advantages_B1 = advantages_B.float().unsqueeze(1)
-    clipped_BT = ratio_BT.clamp(1 - clip_low, 1 + clip_high)
-    loss_BT = -torch.minimum(ratio_BT * advantages_B1, clipped_BT * advantages_B1)
+    if loss_type == "cispo":
+        weighted_BT = ratio_BT.clamp(max=1 + clip_high).detach() * advantages_B1
+        loss_BT = -weighted_BT * torch.where(mask_BT, logp_BT.float(), 0.0)
+    else:
+        gain_BT = torch.minimum(ratio_BT * advantages_B1, ratio_BT.clamp(1 - clip_low, 1 + clip_high) * advantages_B1)
+        if dual_clip is not None:
+            gain_BT = torch.where(advantages_B1 < 0, torch.maximum(gain_BT, dual_clip * advantages_B1), gain_BT)
+        loss_BT = -gain_BT
+    if weight_BT is not None:
+        loss_BT = loss_BT * torch.where(mask_BT, weight_BT.float(), 0.0)
     kl_BT = None
     if ref_logp_BT is not None:
         reference_BT = torch.where(mask_BT, ref_logp_BT.float(), 0.0)
         kl_BT = kl_estimate(torch.where(mask_BT, logp_BT.float(), 0.0), reference_BT, kl_estimator)
         if kl_coef:
-            loss_BT = loss_BT + kl_coef * (kl_BT * ratio_BT if kl_weighted else kl_BT)
+            loss_BT = loss_BT + kl_coef * (kl_BT * own_ratio_BT if kl_weighted else kl_BT)
     loss = _aggregate(torch.where(mask_BT, loss_BT, 0.0), mask_BT, loss_type, max_tokens, normalizer)
     with torch.no_grad():
         tokens = mask_BT.sum()
         per_token = {
-            "approx_kl": ratio_BT - 1 - log_ratio_BT,
-            "clipfrac_low": (ratio_BT < 1 - clip_low) & (advantages_B1 < 0),
-            "clipfrac_high": (ratio_BT > 1 + clip_high) & (advantages_B1 > 0),
+            "approx_kl": own_ratio_BT - 1 - log_ratio_BT,
+            "clipfrac_low": (ratio_BT < 1 - clip_low) & (advantages_B1 < 0) & (loss_type != "cispo"),
+            "clipfrac_high": (ratio_BT > 1 + clip_high) & ((advantages_B1 > 0) | (loss_type == "cispo")),
             "ratio_mean": ratio_BT,
         }
+        if dual_clip is not None:
+            per_token["clipfrac_dual"] = (ratio_BT > dual_clip) & (advantages_B1 < 0)
         if kl_BT is not None:
             per_token["kl_ref"] = kl_BT
         if entropy_BT is not None:
@@ -201,24 +244,27 @@ def policy_loss(
     return loss, stats
 
 
+def _sequence_ratio(log_ratio_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """Return the geometric mean of the ratios of each sequence, at each of its positions."""
+    mean_B1 = log_ratio_BT.sum(1, keepdim=True) / mask_BT.sum(1, keepdim=True).clamp(min=1)
+    return mean_B1.exp().expand_as(log_ratio_BT)
+
+
 def _aggregate(
     loss_BT: Tensor, mask_BT: Tensor, loss_type: LossType, max_tokens: int | None, normalizer: float | None
 ) -> Tensor:
     lengths_B = mask_BT.sum(1)
     if normalizer is None:
         normalizer = count_normalizer(loss_type, lengths_B.tolist())
-    if loss_type == "grpo":
+    if loss_type in ("grpo", "gspo"):
         return (loss_BT.sum(1) / lengths_B.clamp(min=1)).sum() / normalizer
     if loss_type == "dr_grpo" and max_tokens is not None:
         return loss_BT.sum() / (normalizer * max_tokens)
     return loss_BT.sum() / normalizer
 
 
-def _check_shapes(
-    logp_BT: Tensor, old_logp_BT: Tensor, advantages_B: Tensor, mask_BT: Tensor, ref_logp_BT: Tensor | None
-) -> None:
+def _check_shapes(logp_BT: Tensor, advantages_B: Tensor, **others: Tensor | None) -> None:
     shape = logp_BT.shape
-    others = {"old_logp_BT": old_logp_BT, "mask_BT": mask_BT, "ref_logp_BT": ref_logp_BT}
     wrong = [f"{name} {tuple(x.shape)}" for name, x in others.items() if x is not None and x.shape != shape]
     if advantages_B.shape != shape[:1]:
         wrong.append(f"advantages_B {tuple(advantages_B.shape)}")

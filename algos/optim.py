@@ -29,8 +29,12 @@ class OptimConfig:
 
     learning_rate: float = 1e-3
     """Peak learning rate. 1e-3 suits a model of a million parameters; adapters of real ones take 1e-5 to 5e-5."""
+    epochs: int = 1
+    """How often the rows of a training step are used."""
+    minibatches: int = 1
+    """Into how many parts they are divided in each epoch; every part makes an optimiser step."""
     warmup_steps: int = 0
-    """Steps over which the learning rate rises to its peak."""
+    """Optimiser steps over which the learning rate rises to its peak."""
     schedule: Schedule = "constant"
     """What the learning rate does afterwards: "constant", or "linear" or "cosine" down to 0 at the last step."""
     betas: tuple[float, float] = (0.9, 0.999)
@@ -53,6 +57,9 @@ class OptimConfig:
     def __post_init__(self) -> None:
         if not self.learning_rate >= 0:
             raise ValueError(f"learning_rate must be a number ≥ 0, not {self.learning_rate}")
+        for name in ("epochs", "minibatches"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.warmup_steps < 0:
             raise ValueError(f"warmup_steps must be at least 0, not {self.warmup_steps}")
         if self.schedule not in ("constant", "linear", "cosine"):

@@ -34,22 +34,25 @@ from agon_env.errors import TaskError
 from agon_env.tasks import Task, require_disjoint
 from algos.algorithm import Algorithm
 from algos.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
-from algos.config import TrainConfig, load_config
+from algos.config import TrainConfig, find_algorithm, load_config
 from algos.console import RunConsole, is_duel
 from algos.curriculum import STRIDE, problem_index, task_size
 from algos.errors import ConfigError
 from algos.evaluate import Evaluation, evaluate
 from algos.learner import LocalLearner
+from algos.length_penalty import penalise_length
+from algos.losses import kl_estimate
 from algos.metrics import pair_metrics, turn_metrics
 from algos.rollouts import Rollout, Start, rollout
 from algos.run_folder import RunFolder
-from algos.types import Batch, Row, Stats, Turn
+from algos.types import Row, Stats, Turn
+from algos.update import update_policy
 
 NOTHING_LEARNED = (
     "Nothing was learned: at every step all turns of every group were paid alike. Look at the contests (TensorBoard, Text): "
     "is the task too hard or too easy for the model, are its moves legal, are its texts cut off?"
 )
-MAY_CHANGE = ("steps", "eval_every", "checkpoint_every", "max_rows", "threads", "device", "output_dir", "name")
+MAY_CHANGE = ("steps", "token_budget", "eval_every", "checkpoint_every", "max_rows", "threads", "device", "output_dir", "name")
 """Settings that may differ when a run goes on: they change no step that was done."""
 PROBE_ROWS = 16
 """Rows on which the policies are compared at every step."""
@@ -86,6 +89,8 @@ class Run:
     engine: TorchEngine
     params: SamplingParams
     step: int = 0
+    tokens: int = 0
+    """Sampled for training so far."""
     before: dict[str, Any] | None = None
     """The evaluation of the untrained policies."""
 
@@ -135,7 +140,8 @@ class Run:
             for number, name in enumerate(algorithm.policies)
         }
         loss = replace(config.loss, max_tokens=config.loss.max_tokens or config.max_tokens)
-        learner = LocalLearner(base, loss=loss, optim=config.optim, total_steps=config.steps)
+        updates = config.steps * config.optim.epochs * config.optim.minibatches
+        learner = LocalLearner(base, loss=loss, optim=config.optim, total_steps=updates)
         return cls(config, algorithm, contest, held_out, base, policies, learner, engine, params)
 
     def evaluate(self, on_contest: Callable[[int], None] | None = None) -> tuple[Evaluation, list[Contest]]:
@@ -157,19 +163,21 @@ class Run:
         started = time.perf_counter()
         rollout = self._play()
         played = time.perf_counter()
-        stats = turn_metrics(rollout.turns) | pair_metrics(rollout)
-        turns = [turn for turn in rollout.turns if turn.policy is not None and self.algorithm.learns(turn, self.contest.roles)]
+        played_turns = penalise_length(rollout.turns, self.config.length_penalty, max_tokens=self.config.max_tokens)
+        stats = turn_metrics(played_turns) | pair_metrics(rollout)
+        turns = [turn for turn in played_turns if turn.policy is not None and self.algorithm.learns(turn, self.contest.roles)]
+        base_divergence = self._base_divergence(rollout.turns)
         advantages = self.algorithm.advantages(turns)
         stats["groups/total"], stats["groups/dropped"] = float(advantages.groups), float(advantages.dropped)
         for name, policy in self.policies.items():
             rows = [
                 _row(turn, advantage)
                 for turn, advantage, kept in zip(turns, advantages.values.tolist(), advantages.kept.tolist(), strict=True)
-                if kept and turn.policy == name
+                if kept and turn.policy == name and not (self.config.loss.mask_truncated and _was_cut(turn))
             ]
             update = self._update(policy, rows)
             stats |= {f"{name}/{key}": value for key, value in update.items()}
-        stats |= self._divergence(rollout.turns)
+        stats |= base_divergence | self._divergence(rollout.turns)
         tokens = sum(len(turn.completion.token_ids) for turn in rollout.turns if turn.completion is not None)
         stats |= {
             "time/sample": played - started,
@@ -178,7 +186,13 @@ class Run:
             "progress/tokens": float(tokens),
         }
         self.step += 1
+        self.tokens += tokens
         return stats, rollout
+
+    @property
+    def finished(self) -> bool:
+        """Whether the steps are done, or the token budget is spent."""
+        return self.step >= self.config.steps or 0 < self.config.token_budget <= self.tokens
 
     def _play(self) -> Rollout:
         config, contest = self.config, self.contest
@@ -203,10 +217,19 @@ class Run:
         )
 
     def _update(self, policy: LLMPolicy, rows: Sequence[Row]) -> Stats:
-        stats: Stats = {"rows": float(len(rows))}
-        if rows:  # else every group was without spread, or the policy had no turn that learns
-            stats |= self.learner.forward_backward(policy, Batch(tuple(rows), temperature=self.config.temperature))
-        return stats | self.learner.optim_step(policy)
+        seed = (self.config.seed, self.step)
+        return update_policy(self.learner, policy, rows, temperature=self.config.temperature, seed=seed)
+
+    def _base_divergence(self, turns: Sequence[Turn]) -> Stats:
+        """Return how far each policy was from the base when it sampled: KL(policy ‖ base) per token, on some of its turns."""
+        stats: Stats = {}
+        for name in self.policies:
+            probe = [_row(turn, 0.0) for turn in turns if turn.policy == name][:PROBE_ROWS]
+            base = self.learner.logprobs(None, probe, temperature=self.params.temperature)
+            own_N, base_N = ([p for row in rows for p in row] for rows in ([row.old_logprobs for row in probe], base))
+            if own_N:
+                stats[f"{name}/kl_base"] = kl_estimate(torch.tensor(own_N), torch.tensor(base_N), "k3").mean().item()
+        return stats
 
     def _divergence(self, turns: Sequence[Turn]) -> Stats:
         """Return how far the policies are apart: KL(one ‖ the next) per token, on what the first one said."""
@@ -255,9 +278,9 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
             save_checkpoint(run, folder_path)
         with _finish_step_on_interrupt(console) as interrupted, console.progress("step", config.steps, done=run.step) as tick:
             run.engine.progress = tick.sampling
-            while run.step < config.steps:
+            while not run.finished:
                 stats, played = run.advance()
-                if config.eval_every and run.step % config.eval_every == 0 and run.step < config.steps:
+                if config.eval_every and run.step % config.eval_every == 0 and not run.finished:
                     figures = _judge(run, folder)
                     stats |= {f"eval/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
                 folder.log(run.step - 1, stats)
@@ -299,6 +322,8 @@ def _check_disjoint(contest: Contest, held_out: Contest) -> None:
 
 def _check_groups(config: TrainConfig, roles: Sequence[str]) -> None:
     """Refuse groups of one, from which nothing can be learned."""
+    if not find_algorithm(config.algorithm).compares:
+        return
     if len(roles) == 1 and config.group_size < 2:
         raise ConfigError("a contest for one player has no answers to a draft: a group needs group_size of at least 2")
     if config.group_by == "position" and config.answers < 2 and len(roles) > 1:
@@ -345,6 +370,11 @@ def _judge_aloud(run: Run, folder: RunFolder, console: RunConsole, when: str) ->
         figures = _judge(run, folder, tick)
     folder.log_evaluation(run.step, figures)
     return figures
+
+
+def _was_cut(turn: Turn) -> bool:
+    """Return whether the turn's completion was cut off."""
+    return turn.completion is not None and turn.completion.finish_reason == "length"
 
 
 def _row(turn: Turn, advantage: float) -> Row:

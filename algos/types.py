@@ -37,6 +37,8 @@ class Turn:
     reward: Reward
     components: Mapping[str, Reward]
     score: Reward
+    later: float = 0.0
+    """Turns that the player had afterwards in the contest; the mean over contests that branched off from here."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,12 @@ class Row:
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
     old_logprobs: tuple[float, ...]
-    """Log-probabilities of the completion under the policy that sampled it."""
+    """Log-probabilities of the completion under the policy that sampled it: the denominator of the ratio."""
     advantage: float
     ref_logprobs: tuple[float, ...] | None = None
     """Log-probabilities under the frozen base; needed only with a KL term."""
+    weights: tuple[float, ...] | None = None
+    """A constant factor of each token's loss, the KL term excepted; see `algos.importance`. None: 1."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ LOSSES = [
     LossConfig(loss_type="bnpo"),
     LossConfig(loss_type="grpo", kl_coef=0.1),
     LossConfig(loss_type="dapo", kl_coef=0.1, kl_estimator="k1", kl_weighted=False),
+    LossConfig(loss_type="cispo", clip_high=4.0),
+    LossConfig(loss_type="gspo", dual_clip=3.0),
 ]
 IDS = [f"{loss.loss_type}-kl{loss.kl_coef}" for loss in LOSSES]
 

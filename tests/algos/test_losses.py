@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from algos.losses import LossConfig, count_normalizer, kl_estimate, merge_stats, policy_loss
 
-LOSS_TYPES = ("grpo", "dr_grpo", "dapo", "bnpo")
+LOSS_TYPES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "gspo")
 NAN, INF = float("nan"), float("inf")
 
 # Two sequences of three positions; the last position of the second is padding. Ratios, and what follows by hand:
@@ -18,11 +18,16 @@ RATIO = torch.tensor([[1.0, 1.5, 0.5], [0.5, 1.5, 7.0]])
 MASK = torch.tensor([[1, 1, 1], [1, 1, 0]])
 ADVANTAGES = torch.tensor([1.0, -2.0])
 TOKEN_GRADIENT = torch.tensor([[-1.0, 0.0, -0.5], [0.0, 3.0, 0.0]])
+# "cispo" weighs −A·log π by the ratio, at most 1.2; "gspo" takes the geometric means of the ratios, none of which is clipped.
+CISPO = -1.2 * math.log(1.5) - 0.5 * math.log(0.5) + 2 * 0.5 * math.log(0.5) + 2 * 1.2 * math.log(1.5)
+FIRST, SECOND = 0.75 ** (1 / 3), 0.75 ** (1 / 2)
 BY_HAND = {
-    "grpo": (0.7, torch.tensor([[1 / 6], [1 / 4]])),
-    "dr_grpo": (1.9 / 8, torch.tensor(1 / 8)),
-    "dapo": (1.9 / 5, torch.tensor(1 / 5)),
-    "bnpo": (1.9 / 5, torch.tensor(1 / 5)),
+    "grpo": (0.7, TOKEN_GRADIENT * torch.tensor([[1 / 6], [1 / 4]])),
+    "dr_grpo": (1.9 / 8, TOKEN_GRADIENT / 8),
+    "dapo": (1.9 / 5, TOKEN_GRADIENT / 5),
+    "bnpo": (1.9 / 5, TOKEN_GRADIENT / 5),
+    "cispo": (CISPO / 5, torch.tensor([[-1.0, -1.2, -0.5], [1.0, 2.4, 0.0]]) / 5),
+    "gspo": ((-FIRST + 2 * SECOND) / 2, torch.tensor([[-FIRST / 6] * 3, [SECOND / 2, SECOND / 2, 0.0]])),
 }
 
 
@@ -42,12 +47,12 @@ def random_batch(rows=6, length=5, seed=0):
 
 @pytest.mark.parametrize("loss_type", LOSS_TYPES)
 def test_hand_worked(loss_type):
-    value, weight = BY_HAND[loss_type]
+    value, gradient = BY_HAND[loss_type]
     logp = RATIO.log().requires_grad_()
     loss, _ = policy_loss(logp, torch.zeros(2, 3), ADVANTAGES, MASK, loss_type=loss_type, max_tokens=4)
     loss.backward()
     assert loss.item() == pytest.approx(value)
-    torch.testing.assert_close(logp.grad, TOKEN_GRADIENT * weight)
+    torch.testing.assert_close(logp.grad, gradient)
 
 
 def test_loss_types_differ():
@@ -55,7 +60,8 @@ def test_loss_types_differ():
         name: policy_loss(RATIO.log(), torch.zeros(2, 3), ADVANTAGES, MASK, loss_type=name, max_tokens=4)[0].item()
         for name in LOSS_TYPES
     }
-    assert len({round(values[name], 6) for name in ("grpo", "dr_grpo", "dapo")}) == 3
+    assert values["dapo"] == values["bnpo"]
+    assert len({round(value, 6) for value in values.values()}) == len(LOSS_TYPES) - 1
 
 
 @pytest.mark.parametrize(("kl_weighted", "kl"), [(False, [1.0, 2.0]), (True, [0.5 * 1.0, 2 * 2.0])])
@@ -173,13 +179,15 @@ def test_first_update_is_reinforce(loss_type):
         "dr_grpo": per_token.sum() / 30,
         "dapo": per_token.sum() / lengths.sum(),
         "bnpo": per_token.sum() / lengths.sum(),
+        "cispo": per_token.sum() / lengths.sum(),
+        "gspo": (per_token.sum(1) / lengths).mean(),
     }[loss_type]
     reinforce.backward()
     torch.testing.assert_close(logp.grad, plain.grad)
     assert logp.grad.abs().sum() > 0
     assert stats["ratio_mean"].item() == stats["ratio_max"].item() == 1
     assert stats["approx_kl"].item() == 0
-    if loss_type == "grpo":
+    if loss_type in ("grpo", "gspo"):
         assert loss.item() == pytest.approx(0, abs=1e-7)
 
 
@@ -189,6 +197,55 @@ def test_clip_higher_is_its_own_bound():
     assert policy_loss(*arguments, clip_high=0.28)[0].item() == pytest.approx(-(1.25 + 1.28) / 2)
     assert policy_loss(*arguments, clip_high=0.2)[0].item() == pytest.approx(-1.2)
     assert policy_loss(*arguments, clip_high=0.28)[1]["clipfrac_high"].item() == 0.5
+
+
+def test_sequences_are_clipped_as_a_whole():
+    logp = torch.tensor([[1.1, 1.3], [0.9, 1.05]]).log().requires_grad_()
+    loss, stats = policy_loss(
+        logp, torch.zeros(2, 2), torch.ones(2), torch.ones(2, 2), loss_type="gspo", clip_low=3e-4, clip_high=4e-4
+    )
+    loss.backward()
+    kept = math.sqrt(0.9 * 1.05)  # below the range, which costs nothing where the advantage is positive
+    assert loss.item() == pytest.approx(-(1 + 4e-4 + kept) / 2)
+    torch.testing.assert_close(logp.grad, torch.tensor([[0.0, 0.0], [-kept / 4, -kept / 4]]))
+    assert (stats["clipfrac_high"].item(), stats["clipfrac_low"].item()) == (0.5, 0)
+
+
+def test_a_capped_weight_keeps_its_gradient():
+    """What "grpo" clips away still learns under "cispo", by a bounded amount."""
+    logp = torch.tensor([[7.0, 1.0]]).log().requires_grad_()
+    arguments = (logp, torch.zeros(1, 2), torch.ones(1), torch.ones(1, 2))
+    loss, stats = policy_loss(*arguments, loss_type="cispo", clip_high=4.0)
+    loss.backward()
+    torch.testing.assert_close(logp.grad, torch.tensor([[-5.0, -1.0]]) / 2)
+    assert (stats["clipfrac_high"].item(), stats["clipfrac_low"].item()) == (0.5, 0)
+
+
+def test_dual_clip_bounds_what_a_negative_advantage_costs():
+    """Ratios 4 and 2 at A = −1 and +1, bounded at 3: the first costs 3 instead of 4 and gets no gradient."""
+    logp = torch.tensor([[4.0, 2.0], [4.0, 2.0]]).log().requires_grad_()
+    advantages = torch.tensor([-1.0, 1.0])
+    loss, stats = policy_loss(logp, torch.zeros(2, 2), advantages, torch.ones(2, 2), dual_clip=3.0)
+    loss.backward()
+    assert loss.item() == pytest.approx(((3 + 2) / 2 - 1.2) / 2)
+    torch.testing.assert_close(logp.grad, torch.tensor([[0.0, 2.0], [0.0, 0.0]]) / 4)
+    assert stats["clipfrac_dual"].item() == 0.25
+    unbounded, plain = policy_loss(logp, torch.zeros(2, 2), advantages, torch.ones(2, 2))
+    assert unbounded.item() == pytest.approx(((4 + 2) / 2 - 1.2) / 2)
+    assert "clipfrac_dual" not in plain
+
+
+@pytest.mark.parametrize("loss_type", LOSS_TYPES)
+def test_weights_are_factors_of_the_policy_term_alone(loss_type):
+    batch, options = random_batch(), {"loss_type": loss_type, "max_tokens": 5}
+    arguments = (batch["logp"], batch["old"], batch["advantages"], batch["mask"])
+    plain, _ = policy_loss(*arguments, **options)
+    with_kl, _ = policy_loss(*arguments, ref_logp_BT=batch["ref"], kl_coef=0.1, **options)
+    weights = torch.where(batch["mask"], 0.5, NAN)
+    halved, _ = policy_loss(*arguments, weight_BT=weights, **options)
+    halved_with_kl, _ = policy_loss(*arguments, weight_BT=weights, ref_logp_BT=batch["ref"], kl_coef=0.1, **options)
+    torch.testing.assert_close(halved, plain / 2)
+    torch.testing.assert_close(halved_with_kl - halved, with_kl - plain)
 
 
 @pytest.mark.parametrize("advantage", [1.0, -1.0])
@@ -315,7 +372,18 @@ def test_shapes_are_checked(shapes):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"loss_type": "ppo"}, {"kl_estimator": "k4"}, {"clip_low": 1.5}, {"clip_high": -0.1}, {"kl_coef": -1}]
+    "bad",
+    [
+        {"loss_type": "ppo"},
+        {"kl_estimator": "k4"},
+        {"clip_low": 1.5},
+        {"clip_high": -0.1},
+        {"kl_coef": -1},
+        {"dual_clip": 1.2},
+        {"dual_clip": 3.0, "loss_type": "cispo"},
+        {"sampler_correction": "both"},
+        {"sampler_cap": 0.0},
+    ],
 )
 def test_config_is_checked(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
@@ -327,6 +395,8 @@ def test_normalizer_counts():
     assert count_normalizer("dr_grpo", [3, 0, 2]) == 2
     assert count_normalizer("dapo", [3, 0, 2]) == 5
     assert count_normalizer("bnpo", [0]) == 1
+    assert count_normalizer("cispo", [3, 0, 2]) == 5
+    assert count_normalizer("gspo", [3, 0, 2]) == 2
 
 
 # --- two processes with unequal token counts ---

@@ -20,7 +20,7 @@ def is_named(metric: str) -> bool:
 
 def test_everything_that_a_run_writes_is_explained(tmp_path: Path) -> None:
     config = replace(TINY, steps=2, problems=2, group_size=4, eval_problems=4, eval_every=1, output_dir=str(tmp_path))
-    run = train(replace(config, loss=replace(config.loss, kl_coef=0.01)))
+    run = train(replace(config, loss=replace(config.loss, kl_coef=0.01, dual_clip=3.0, sampler_correction="token")))
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     metrics = {key for line in lines for key in json.loads(line)} - {"step"}
     assert [metric for metric in sorted(metrics) if not is_named(metric)] == []

@@ -1,0 +1,108 @@
+"""The update of one policy on the rows of one step: what is computed once, then epochs of minibatches.
+
+With one epoch of one minibatch, the default, all rows make one gradient and one optimiser step. With more, a row is
+used again under a policy that has moved: the ratio to `old_logprobs` leaves 1, and the clip range begins to matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+import numpy as np
+
+from agents.policy import LLMPolicy
+from algos.importance import importance_weights
+from algos.learner import LocalLearner
+from algos.types import Batch, Row, Stats
+
+SUMMED = ("tokens", "rows_computed")
+"""Statistics that count over the updates of a step; the others are their means."""
+
+
+def update_policy(
+    learner: LocalLearner, policy: LLMPolicy, rows: Sequence[Row], *, temperature: float, seed: Sequence[int]
+) -> Stats:
+    """Update `policy` on `rows`, with as many optimiser steps as the learner's config says, whatever the rows are.
+
+    Args:
+        learner: does the work; its `optim` has `epochs` and `minibatches`, its `loss` the sampler correction.
+        policy: who learns.
+        rows: what it learns from; without rows nothing moves, and the learning-rate schedule goes on.
+        temperature: the one that the rows were sampled at.
+        seed: shuffles the rows; the same seed gives the same minibatches.
+
+    Returns:
+        The learner's statistics: means over the updates, maxima of those called `…_max`, counts summed; and `rows`.
+    """
+    stats: Stats = {"rows": float(len(rows))}
+    if rows and learner.loss.sampler_correction != "none":
+        rows, corrected = correct_sampler(learner, policy, rows, temperature=temperature)
+        stats |= corrected
+    updates = learner.optim.epochs * learner.optim.minibatches
+    if rows and learner.loss.kl_coef and updates > 1:  # else the reference would be computed again in every epoch
+        references = learner.logprobs(None, rows, temperature=temperature)
+        rows = [replace(row, ref_logprobs=reference) for row, reference in zip(rows, references, strict=True)]
+    done: list[Stats] = []
+    for indices in minibatches(len(rows), epochs=learner.optim.epochs, parts=learner.optim.minibatches, seed=seed):
+        batch = Batch(tuple(rows[index] for index in indices), temperature=temperature)
+        computed = learner.forward_backward(policy, batch) if indices else {}
+        done.append(computed | learner.optim_step(policy))
+    return _merged(done) | stats
+
+
+def minibatches(rows: int, *, epochs: int, parts: int, seed: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the rows of each update: `epochs` × `parts` lists of indices, every row once in each epoch.
+
+    One part is in the order of the rows. Several are drawn anew in each epoch, and are empty where there are fewer
+    rows than parts.
+    """
+    for epoch in range(epochs):
+        order = np.arange(rows) if parts == 1 else np.random.default_rng([*seed, epoch]).permutation(rows)
+        yield from (part.tolist() for part in np.array_split(order, parts))
+
+
+def correct_sampler(
+    learner: LocalLearner, policy: LLMPolicy, rows: Sequence[Row], *, temperature: float
+) -> tuple[list[Row], Stats]:
+    """Score the rows under the policy as the learner sees it, and weigh them by its ratio to the sampler.
+
+    Returns:
+        The rows, with the learner's log-probabilities as `old_logprobs` and with `weights`; and statistics:
+        `sampler_kl` (KL(π_sampler ‖ π_old) per token, k1), `sampler_weight` (mean) and `sampler_capped` (share of the
+        tokens whose weight was capped).
+    """
+    loss = learner.loss
+    assert loss.sampler_correction != "none"
+    scored = learner.logprobs(policy, rows, temperature=temperature)
+    corrected = [
+        replace(
+            row,
+            old_logprobs=old,
+            weights=importance_weights(
+                old_logp_T=old, sampler_logp_T=row.old_logprobs, level=loss.sampler_correction, cap=loss.sampler_cap
+            ),
+        )
+        for row, old in zip(rows, scored, strict=True)
+    ]
+    weights = [weight for row in corrected for weight in row.weights or ()]
+    gaps = [np.subtract(before.old_logprobs, after.old_logprobs) for before, after in zip(rows, corrected, strict=True)]
+    if not weights:
+        return corrected, {}
+    return corrected, {
+        "sampler_kl": float(np.concatenate(gaps).mean()),
+        "sampler_weight": fmean(weights),
+        "sampler_capped": fmean(weight >= loss.sampler_cap for weight in weights),
+    }
+
+
+def _merged(updates: Sequence[Stats]) -> Stats:
+    names = dict.fromkeys(name for update in updates for name in update)
+    return {name: _merge(name, [update[name] for update in updates if name in update]) for name in names}
+
+
+def _merge(name: str, values: Sequence[float]) -> float:
+    if name.endswith("_max"):
+        return max(values)
+    return sum(values) if name in SUMMED else fmean(values)
