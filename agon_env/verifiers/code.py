@@ -24,7 +24,11 @@ from agon_env.verifiers.verdict import Verdict
 Result = Literal["pass", "fail", "timeout", "killed", "error"]
 
 FOLDER = Path(__file__).parent / "inside"
-WIRE, HOST, HARNESS = ((FOLDER / name).read_text(encoding="utf-8") for name in ("wire.py", "host.py", "harness.py"))
+HOST, HARNESS = (
+    {name: (FOLDER / name).read_text(encoding="utf-8") for name in names}
+    for names in (("host.py", "wire.py"), ("harness.py", "names.py", "proxies.py", "session.py", "wire.py"))
+)
+"""The files of the process with the program, and of the one with the tests; each starts with the first."""
 UNISOLATED = "AGON_ALLOW_UNISOLATED"
 """Environment variable that, set to 1, stands for `allow_unisolated=True` everywhere."""
 HARNESS_SECONDS = 2.0
@@ -187,7 +191,7 @@ def _judge_values(sandbox: Sandbox, program: str, tests: CodeTests, limits: Limi
     ours = {host_reads, harness_writes, harness_reads, host_writes}
     try:
         with sandbox.start(
-            {"wire.py": WIRE, "host.py": HOST},
+            HOST,
             ["host.py", str(host_reads), str(host_writes)],
             limits=limits,
             pass_fds=(host_reads, host_writes),
@@ -196,7 +200,7 @@ def _judge_values(sandbox: Sandbox, program: str, tests: CodeTests, limits: Limi
                 os.close(fd)
                 ours.remove(fd)
             finished = sandbox.run(
-                {"wire.py": WIRE, "harness.py": HARNESS},
+                HARNESS,
                 ["harness.py", str(harness_reads), str(harness_writes)],
                 stdin=json.dumps(job).encode("ascii"),
                 limits=more,

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 
 libc = ctypes.CDLL(None, use_errno=True)
 SOCKETS = ("AF_PACKET", "AF_ALG", "AF_TIPC", "AF_CAN", "AF_BLUETOOTH")
@@ -37,7 +38,7 @@ def no_socket(family: str) -> bool:
     """No socket of this family can be had."""
     kinds = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET)
     number = getattr(socket, family, None)
-    return number is None or all(fails(lambda kind=kind: socket.socket(number, kind)) for kind in kinds)
+    return number is None or all(fails(partial(socket.socket, number, kind)) for kind in kinds)
 
 
 def is_refused(number: int) -> bool:

@@ -1,0 +1,90 @@
+"""Which names of a test lead to the program, and which helpers the tests have a copy of."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from proxies import Remote
+from session import Session, own_copy
+
+
+class Names:
+    """Decides which names of a test lead to the program."""
+
+    def __init__(self, session: Session, trees: Sequence[ast.AST], entry_point: str) -> None:
+        self._session = session
+        bound = {name for tree in trees for name in bound_names(tree)}
+        called = {name for tree in trees for name in called_names(tree)}
+        targets = {entry_point} if entry_point else called - bound - vars(builtins).keys()
+        # a program may define abs() for itself, but a check that calls abs() means the real one, unless
+        # the tests call nothing else: then it is what they test
+        self._shadowed = frozenset({entry_point} if targets else called)
+        self._bound = bound
+        self._given: set[str] = set()
+
+    def fill(self, tree: ast.AST, namespace: dict[str, Any]) -> None:
+        """Look up the names that a test reads, and put what they lead to into its namespace."""
+        read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        for name in sorted(read - self._bound - (namespace.keys() - self._given)):
+            if hasattr(builtins, name) and name not in self._shadowed:
+                continue
+            found = self._session.look(name)
+            if found and isinstance(found[0], Remote):
+                found = [own_copy(name, object.__getattribute__(found[0], "_home")) or found[0]]
+            if found:
+                namespace[name] = found[0]
+                self._given.add(name)
+            elif name in self._given:  # the program has deleted it
+                del namespace[name]
+                self._given.remove(name)
+
+
+def called_names(tree: ast.AST) -> Iterator[str]:
+    """Return the names that a test calls."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id
+
+
+def bound_names(tree: ast.AST) -> Iterator[str]:
+    """Return the names that a test defines, at any depth: what is local somewhere need not be looked up."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).split(".")[0]
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            yield node.name
+
+
+def helpers(prelude: str, entry_point: str) -> ast.Module:
+    """Return what the tests have a copy of: the prelude without its classes and without what is to be completed.
+
+    A program can redefine what stands in its prelude; a test that uses a helper means this one. Classes stay with
+    the program, because their instances are handed to it.
+    """
+    tree = ast.parse(prelude.removeprefix("\ufeff"))
+    tree.body = [node for node in tree.body if not is_programs(node, entry_point)]
+    return tree
+
+
+def is_programs(node: ast.stmt, entry_point: str) -> bool:
+    """Whether a statement of the prelude is a class, or a function that the program completes."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.name == entry_point or is_stub(node)
+    return isinstance(node, ast.ClassDef)
+
+
+def is_stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function has no body yet: a docstring, `...`, `pass`, or the exception that says so."""
+    return all(
+        isinstance(node, ast.Pass | ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        for node in function.body
+    )
