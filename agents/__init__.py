@@ -23,9 +23,13 @@ from agents.sampling import Completion, Engine, SamplingParams
 if TYPE_CHECKING:
     from agents.cascade import Cascade
     from agents.engines.torch import TorchEngine
+    from agents.ensemble import Ensemble
     from agents.human import Human
+    from agents.majority_vote import MajorityVote
+    from agents.mixture_of_agents import MixtureOfAgents
     from agents.policy import LLMPolicy
     from agents.scripted import Oracle, Random
+    from agents.self_refine import SelfRefine
     from agents.shared_base import SharedBase
 
 __agon_env__ = True
@@ -36,12 +40,16 @@ __all__ = [
     "Cascade",
     "Completion",
     "Engine",
+    "Ensemble",
     "FunctionAgent",
     "Human",
     "LLMPolicy",
+    "MajorityVote",
+    "MixtureOfAgents",
     "Oracle",
     "Random",
     "SamplingParams",
+    "SelfRefine",
     "SharedBase",
     "TorchEngine",
     "as_agent",
@@ -53,10 +61,14 @@ __all__ = [
 
 _LAZY = {
     "Cascade": "agents.cascade",
+    "Ensemble": "agents.ensemble",
     "Human": "agents.human",
     "LLMPolicy": "agents.policy",
+    "MajorityVote": "agents.majority_vote",
+    "MixtureOfAgents": "agents.mixture_of_agents",
     "Oracle": "agents.scripted",
     "Random": "agents.scripted",
+    "SelfRefine": "agents.self_refine",
     "SharedBase": "agents.shared_base",
     "TorchEngine": "agents.engines.torch",
 }

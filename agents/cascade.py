@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.agent import Agent, actions_of, as_agent
-from agon_env.games.draft_challenge import challenge_prompt
+from agents.agent import actions_of, as_agent
+from agents.ensemble import Ensemble, Player, challenged
 from agon_env.types import Action, Observation
 
 
-class Cascade(Agent):
+class Cascade(Ensemble):
     """Plays contests with one seat, such as `Solo`, as the duel was trained.
 
     The drafter answers; the challenger is asked through the prompt that `DraftChallenge` gives, and its answer
     is the action. The two may be the same agent.
     """
 
-    def __init__(
-        self,
-        drafter: Agent | Callable[[Observation], str | Action],
-        challenger: Agent | Callable[[Observation], str | Action],
-        *,
-        show_thinking: bool = False,
-    ) -> None:
+    def __init__(self, drafter: Player, challenger: Player, *, show_thinking: bool = False) -> None:
         """Make a pair.
 
         Args:
@@ -34,19 +28,13 @@ class Cascade(Agent):
         self.drafter = as_agent(drafter)
         self.challenger = as_agent(challenger)
         self.show_thinking = show_thinking
-
-    @property
-    def tokens_spent(self) -> int:
-        """Tokens that both have sampled so far, as far as they count them."""
-        members = {id(agent): agent for agent in (self.drafter, self.challenger)}
-        return sum(getattr(agent, "tokens_spent", 0) for agent in members.values())
+        super().__init__(self.drafter, self.challenger)
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         """Draft for all observations, then answer all of them."""
         drafts = actions_of(self.drafter, [replace(observation, role="drafter") for observation in observations])
-        return actions_of(self.challenger, [self._challenge(*pair) for pair in zip(observations, drafts, strict=True)])
-
-    def _challenge(self, observation: Observation, draft: Action) -> Observation:
-        *before, question = observation.messages
-        prompt = challenge_prompt(question["content"], draft.text, show_thinking=self.show_thinking)
-        return replace(observation, role="challenger", messages=(*before, {**question, "content": prompt}))
+        asked = [
+            challenged(observation, [draft.text], role="challenger", show_thinking=self.show_thinking)
+            for observation, draft in zip(observations, drafts, strict=True)
+        ]
+        return actions_of(self.challenger, asked)
