@@ -17,7 +17,7 @@ import numpy as np
 from agon_env.errors import EpisodeOver, Error, InvalidMove, ResetNeeded
 from agon_env.rewards import RewardRule, make_rule, total
 from agon_env.transcript import Event, Header, Transcript
-from agon_env.types import Action, FrozenDict, Message, Observation, Outcome, Reward, freeze
+from agon_env.types import Action, FrozenDict, Message, Observation, Outcome, Reward, freeze, unshared
 
 DEFAULT_PLAYERS = ("alice", "bob", "carol", "dave", "erin", "frank")
 
@@ -74,7 +74,7 @@ class Contest:
     """What becomes of a text that was cut off."""
     option_names: ClassVar[frozenset[str]] = frozenset()
     """Keys that `setup` understands in `reset(options=…)`, beside "roles"."""
-    shared: ClassVar[frozenset[str]] = frozenset({"spec", "reward_rule"})
+    shared: ClassVar[frozenset[str]] = frozenset({"spec", "reward_rule", "players", "role_of", "outcome", "_default_roles"})
     """Attributes that never change; copies of a contest hold the same object instead of copying it."""
     held_out: Mapping[str, Any] = FrozenDict()
     """What `make` must be told so that the contest draws held-out problems, if the game has such."""
@@ -175,14 +175,9 @@ class Contest:
         Returns:
             What the player to move sees, and an info dict.
         """
-        if not isinstance(options, Mapping | None):
-            raise Error(f"the reset options must be a mapping from names to values, not {options!r}")
-        options = copy.deepcopy(dict(options or {}))
-        known = self.option_names | {"roles"}
-        if unknown := [key for key in options if key not in known]:
-            raise Error(f"{self._name} does not know the reset option {unknown[0]!r}; it takes {', '.join(sorted(known))}")
-        given_roles = options.pop("roles", None)
-        role_of = self._check_roles(given_roles) if given_roles is not None else dict(self._default_roles)
+        given = self._check_options(options)
+        given_roles = given.pop("roles", None)
+        role_of = self._check_roles(given_roles) if given_roles is not None else self._default_roles
         self.seed: int = self._next_seed(seed)
         self._started = False  # until setup has succeeded
         self.role_of = role_of
@@ -192,12 +187,12 @@ class Contest:
         self.cut_roles: set[str] = set()
         self._invalid_in_a_row = 0
         self._shown: dict[str, Observation] = {}
-        self.setup(np.random.default_rng(self.seed), FrozenDict(options))
+        self.setup(np.random.default_rng(self.seed), FrozenDict(given))
         self._role = self._next_role()
         if self._role is None:
             raise Error(f"{self._name} is over before the first move; next_role() must return who begins")
         self._ask(None)
-        self._transcript = Transcript(Header.of(self, options))
+        self._transcript = Transcript(Header.of(self, given))
         self._started = True
         return self.observe(), self._info(None)
 
@@ -235,7 +230,8 @@ class Contest:
             raise EpisodeOver(f"{self._name} is over and nobody is to move; name a player, or call reset()")
         if player not in self.role_of:
             raise Error(f"there is no player {player!r} in {self._name}; the players are {', '.join(self.players)}")
-        return self._shown[player].copy() if player in self._shown else Observation(player, self.role_of[player])
+        shown = self._shown.get(player)
+        return shown.copy() if shown is not None else Observation(player, self.role_of[player])
 
     def check_action(self, action: str | Action) -> Action:
         """Return the action that `step` would play, without playing it.
@@ -277,7 +273,7 @@ class Contest:
             ResetNeeded, EpisodeOver, TypeError: see `check_action`; nothing changes.
         """
         action = self.check_action(action)
-        role = str(self._role)
+        role: str = self._role  # type: ignore[assignment]  # check_action has seen to it
         player, chars = self.player_of[role], len(action.text)
         text, cut = action.text[: self.max_chars], bool(action.truncated) or chars > self.max_chars
         (self.cut_roles.add if cut else self.cut_roles.discard)(role)
@@ -314,7 +310,7 @@ class Contest:
             self._end(move.reason, offender=move.offender, given=scores)
         info = self._info(move.player, chars=move.chars, truncated=move.cut, invalid=move.complaint)
         if self.outcome is None:
-            return self.observe(), dict.fromkeys(self.players, 0.0), False, False, info
+            return self._shown[self.player_of[self._role]].copy(), dict.fromkeys(self.players, 0.0), False, False, info  # type: ignore[index]
         out_of_turns = move.reason == "max_turns"
         return None, dict(self.outcome.rewards), not out_of_turns, out_of_turns, info
 
@@ -430,7 +426,9 @@ class Contest:
         self, player: str | None, *, chars: int = 0, truncated: bool = False, invalid: str | None = None
     ) -> dict[str, Any]:
         move = {"turn": self.turn, "player": player, "chars": chars, "truncated": truncated, "invalid": invalid}
-        return move | copy.deepcopy(self.details())
+        if details := self.details():
+            move |= unshared(details)
+        return move
 
     def _require_reset(self, what: str) -> None:
         if not self._started:
@@ -454,14 +452,25 @@ class Contest:
             vars(twin)[name] = value if name in self.shared else copy.deepcopy(value, memo)
         return twin
 
-    def _check_roles(self, roles: Mapping[str, str]) -> dict[str, str]:
+    def _check_options(self, options: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the reset options as objects of the contest's own."""
+        if options is None:
+            return {}
+        if not isinstance(options, Mapping):
+            raise Error(f"the reset options must be a mapping from names to values, not {options!r}")
+        known = self.option_names | {"roles"}
+        if unknown := [key for key in options if key not in known]:
+            raise Error(f"{self._name} does not know the reset option {unknown[0]!r}; it takes {', '.join(sorted(known))}")
+        return {key: unshared(value) for key, value in options.items()}
+
+    def _check_roles(self, roles: Mapping[str, str]) -> FrozenDict:
         if (
             not isinstance(roles, Mapping)
             or set(roles) != set(self.players)
             or any(role not in roles.values() for role in self.roles)
         ):
             raise Error(f"roles must give each of {', '.join(self.players)} one of {', '.join(self.roles)}, not {roles!r}")
-        return {player: roles[player] for player in self.players}
+        return FrozenDict({player: roles[player] for player in self.players})
 
 
 def _default_players(n: int) -> tuple[str, ...]:

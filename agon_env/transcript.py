@@ -50,7 +50,7 @@ class Header:
             seed=env.seed,
             options=freeze(options),
             players=env.players,
-            roles=freeze(env.role_of),
+            roles=env.role_of,
             details=freeze(env.details()),
             versions=_versions(),
         )
