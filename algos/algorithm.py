@@ -10,8 +10,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from algos.advantages import Advantages, group_advantages
 from algos.types import Turn
+from algos.win_rates import WinRates
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,17 @@ class Algorithm:
     def seats(self, step: int, roles: Sequence[str]) -> dict[str, str]:
         """Return role → policy for a training step, counted from 0."""
         raise NotImplementedError
+
+    def matches(self, step: int, roles: Sequence[str], *, rates: WinRates, rng: np.random.Generator) -> list[dict[str, str]]:
+        """Return who meets whom at a step: role → policy for each match. No policy is in two of them.
+
+        Args:
+            step: counted from 0.
+            roles: of the contest.
+            rates: how often the policies have beaten each other.
+            rng: begun anew at every step.
+        """
+        return [self.seats(step, roles)]
 
     def state(self) -> dict[str, Any]:
         """Return what the algorithm keeps from step to step, as plain JSON values; it goes into checkpoints."""

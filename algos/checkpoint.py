@@ -1,10 +1,10 @@
 """Checkpoints: what a run needs to go on, complete or absent.
 
 Everything random in a run follows from its seed and its step, so a checkpoint holds no random state: the
-step, the adapters, the optimisers, what the algorithm keeps and the evaluation of the untrained policies are all
-there is.
+step, the adapters, the optimisers, the snapshots that opponents are drawn from, the win rates, what the algorithm keeps
+and the evaluation of the untrained policies are all there is.
 
-    checkpoint/step-20/state.json
+    checkpoint/step-20/state.json  snapshots.safetensors
                        alice/adapter_model.safetensors …  alice/optimizer.safetensors
 """
 
@@ -22,7 +22,9 @@ from algos.errors import CheckpointError
 from algos.run_folder import write_json
 
 if TYPE_CHECKING:
-    from algos.trainer import Run
+    from algos.run import Run
+
+SNAPSHOTS = "snapshots.safetensors"
 
 
 def save_checkpoint(run: Run, folder: Path) -> None:
@@ -34,9 +36,17 @@ def save_checkpoint(run: Run, folder: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     for name, policy in run.policies.items():
-        run.learner.save(policy, aside / name)
-        save_file(run.learner.state_dict(policy), aside / name / "optimizer.safetensors")
-    state = {"step": run.step, "before": run.before, "algorithm": run.algorithm.state()}
+        run.learners[name].save(policy, aside / name)
+        save_file(run.learners[name].state_dict(policy), aside / name / "optimizer.safetensors")
+    if run.opponents is not None and (snapshots := run.opponents.state()):
+        save_file(snapshots, aside / SNAPSHOTS)
+    state = {
+        "step": run.step,
+        "tokens": run.tokens,
+        "before": run.before,
+        "algorithm": run.algorithm.state(),
+        "win_rates": run.rates.state(),
+    }
     write_json(aside / "state.json", state)
     _sync(aside)
     os.replace(aside, final)
@@ -60,10 +70,13 @@ def load_checkpoint(run: Run, folder: Path) -> None:
     if missing:
         raise CheckpointError(f"{newest} holds no policy {missing[0]!r}; it was saved by a run with other policies")
     for name, policy in run.policies.items():
-        run.base.load_adapter(name, newest / name)
-        run.learner.load_state_dict(policy, load_file(newest / name / "optimizer.safetensors"))
+        policy.base.load_adapter(name, newest / name)
+        run.learners[name].load_state_dict(policy, load_file(newest / name / "optimizer.safetensors"))
+    if run.opponents is not None and (newest / SNAPSHOTS).exists():
+        run.opponents.restore(load_file(newest / SNAPSHOTS))
+    run.rates.restore(state["win_rates"])
     run.algorithm.restore(state["algorithm"])
-    run.step, run.before = state["step"], state["before"]
+    run.step, run.tokens, run.before = state["step"], state["tokens"], state["before"]
 
 
 def newest_checkpoint(folder: Path) -> Path | None:

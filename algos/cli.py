@@ -88,7 +88,8 @@ def evaluate(run: Annotated[Path, tyro.conf.Positional], problems: int | None = 
     from algos.checkpoint import newest_checkpoint
     from algos.config import load_config
     from algos.errors import CheckpointError, ConfigError
-    from algos.trainer import Run
+    from algos.judge import standings
+    from algos.run import Run
 
     config = load_config(run)
     problems = config.eval_problems if problems is None else problems
@@ -101,10 +102,11 @@ def evaluate(run: Annotated[Path, tyro.conf.Positional], problems: int | None = 
             f"{run} has not saved a step yet, so there is nothing to judge. Go on with: agon train --resume {run}"
         )
     trained = Run.of(dataclasses.replace(config, eval_problems=problems, seed=seed))
-    for name in trained.policies:  # a finished run that was gone on with has the newest ones in its checkpoint
-        trained.base.load_adapter(name, (checkpoint or run) / name)
+    for name, policy in trained.policies.items():  # a finished run that was gone on with has the newest in its checkpoint
+        policy.base.load_adapter(name, (checkpoint or run) / name)
     figures, _ = trained.evaluate()
-    print(json.dumps({"run": str(run), "env": config.env, **figures.summary()}, indent=2))
+    league = standings(figures.records, trained.policies)
+    print(json.dumps({"run": str(run), "env": config.env, **figures.summary(), **league}, indent=2))
     return 0
 
 
@@ -184,6 +186,37 @@ def _train(args: Sequence[str] | None, default: TrainConfig | None, description:
     return 0
 
 
+def matrix(args: Sequence[str] | None = None, *, description: str | None = None) -> int:
+    """Train and judge every row of the paper's table. `agon matrix --help` lists every setting.
+
+    Args:
+        args: command-line arguments; default: those of the process.
+        description: what `--help` says first.
+
+    Returns:
+        The exit code: 0, 2 for what can't be done, 130 after Ctrl-C.
+    """
+    return _friendly(lambda: _matrix(args, description or "Train and judge every row of the paper's table"))
+
+
+def _matrix(args: Sequence[str] | None, description: str) -> int:
+    from rich.markdown import Markdown
+
+    from algos.matrix import parse_matrix, run_matrix
+    from algos.matrix_report import markdown
+    from algos.trainer import Interrupted
+
+    config = parse_matrix(args, description=description)
+    try:
+        results = run_matrix(config)
+    except (Interrupted, KeyboardInterrupt):
+        Console().print(Text(f"\nStopped. The same command goes on; what is finished is in {config.output_dir}."))
+        return INTERRUPTED
+    Console().print(Markdown(markdown(results, brief=True)))
+    Console().print(Text(f"{config.output_dir}: results.json, table.md, table.png"))
+    return 0
+
+
 def main() -> None:
     """Run `agon`. The exit code is 1 for a check that failed, 2 for what can't be done, 130 after Ctrl-C."""
     sys.exit(_friendly(lambda: _run(sys.argv[1:])))
@@ -204,6 +237,8 @@ def _friendly(command: Callable[[], int]) -> int:
 def _run(args: Sequence[str]) -> int:
     if args[:1] == ["train"]:  # its flags depend on the preset, so it reads them itself
         return train(args[1:])
+    if args[:1] == ["matrix"]:
+        return matrix(args[1:])
     if args[:1] == ["verify"]:  # it has commands of its own
         return _command(VERIFIERS, args[1:], prog="agon verify", description="Judge the rows of a file again.")
     commands: dict[str, Any] = {
@@ -212,6 +247,7 @@ def _run(args: Sequence[str]) -> int:
         "check": check,
         "train": _train_help,
         "eval": evaluate,
+        "matrix": _matrix_help,
         "verify": _verify_help,
     }
     return _command(commands, args, prog="agon", description="Contests between language models.")
@@ -249,6 +285,11 @@ def _verify(file: Path, judge: Judge, *, workers: int) -> int:
 def _verify_help() -> int:
     """Judge the rows of a file again, offline; `agon verify --help` lists the kinds."""
     return _command(VERIFIERS, ["--help"], prog="agon verify", description="Judge the rows of a file again.")
+
+
+def _matrix_help() -> int:
+    """Train and judge every row of the paper's table; `agon matrix --help` lists every setting."""
+    return matrix([])
 
 
 def _train_help() -> int:

@@ -20,8 +20,10 @@ from algos.competitive import CompetitiveGRPO
 from algos.cooperative import CooperativeGRPO
 from algos.errors import ConfigError
 from algos.grpo import GRPO
+from algos.league import League, Matchmaking
 from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
+from algos.opponents import check_opponent
 from algos.optim import OptimConfig
 from algos.reinforce import Reinforce
 from algos.rloo import RLOO
@@ -31,6 +33,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "competitive_grpo": CompetitiveGRPO,
     "cooperative_grpo": CooperativeGRPO,
     "grpo": GRPO,
+    "league": League,
     "reinforce": Reinforce,
     "rloo": RLOO,
     "self_refine": SelfRefine,
@@ -50,12 +53,32 @@ class TrainConfig:
     """How turns become updates: a name in `algos.config.ALGORITHMS`, or "module:Class" of your own."""
     model: str = "embedded"
     """The frozen base: "embedded", "smollm2-135m", a folder, or an id on the Hugging Face hub."""
+    rival_models: tuple[str, ...] = ()
+    """Bases of the second policy, the third, …: other models, with tokenizers of their own. Those that are not named
+    share `model`."""
     thinking: bool | None = None
     """Whether a chat template that knows thinking turns it on; None is the template's default."""
 
     on_long_prompt: Literal["error", "cut"] = "cut"
     """A prompt that leaves no room for `max_tokens` in the model's context is cut in the middle of its longest
     message ("cut"), or stops the run ("error")."""
+
+    # --- who meets whom ---
+    opponent: str = "rival"
+    """Who takes the rival's seat: "rival", as it is now; "base", without an adapter; "pool:uniform", "pool:recent" or
+    "pool:win_rate", its past snapshots; "frozen:FOLDER", a saved adapter; "agent:ID", a player of `agents.make`."""
+    opponent_share: float = 1.0
+    """Share of a step's problems that are played against the opponent; the rest against the live rival."""
+    opponents_per_step: int = 1
+    """Opponents that are drawn for each policy in one step. More give more variety, in smaller batches."""
+    snapshot_every: int = 10
+    """A pool takes a snapshot of every policy each so many steps, the first one before the first step."""
+    pool_size: int = 16
+    """Most snapshots of one policy that a pool keeps. The oldest goes first; by win rate, the most surely beaten."""
+    league_size: int = 4
+    """League: how many policies there are."""
+    matchmaking: Matchmaking = "round_robin"
+    """League: "round_robin" takes every pair in turn, "even" prefers equals by their win rates."""
 
     # --- one step ---
     steps: int = 60
@@ -128,6 +151,21 @@ class TrainConfig:
                 raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
         if algorithm.compares and self.group_size * self.answers < 2:
             raise ConfigError("a group needs two turns to compare: raise group_size or answers")
+        for name in ("opponents_per_step", "snapshot_every", "pool_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.league_size < 2:
+            raise ConfigError(f"league_size must be at least 2, not {self.league_size}")
+        check_opponent(self.opponent)
+        if not 0 < self.opponent_share <= 1:
+            raise ConfigError(
+                f'opponent_share must be above 0 and at most 1, not {self.opponent_share}; for none: opponent="rival"'
+            )
+        if self.opponent != "rival" and not round(self.opponent_share * self.problems):
+            raise ConfigError(
+                f"opponent_share={self.opponent_share} of {self.problems} problems is none: raise one of them, or set "
+                'opponent="rival"'
+            )
         if not self.temperature >= MIN_TEMPERATURE:
             raise ConfigError(
                 f"temperature must be at least {MIN_TEMPERATURE} to learn from what is sampled, not {self.temperature}"

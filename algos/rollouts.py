@@ -40,6 +40,8 @@ class Start:
 
     seed: int
     options: Mapping[str, Any]
+    problem: int | None = None
+    """Its first number in the tree. Default: its place among the starts."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def rollout(
     for index, start in enumerate(starts):
         contest = make_contest()
         contest.reset(seed=start.seed, options=start.options)
-        nodes.append((contest, (index,)))
+        nodes.append((contest, (index if start.problem is None else start.problem,)))
     moves: list[_Move] = []
     for depth in count():
         if all(contest.done for contest, _ in nodes):

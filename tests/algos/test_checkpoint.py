@@ -13,20 +13,22 @@ from algos.grpo import GRPO
 from algos.learner import LocalLearner
 from algos.run_folder import RunFolder
 from algos.types import Batch
+from algos.win_rates import WinRates
 
 
 def tiny_run(*names: str, trained: bool = True) -> SimpleNamespace:
     """What `save_checkpoint` and `load_checkpoint` read of a run."""
     base, *policies = tiny_base(*names, trained=trained)
-    run = SimpleNamespace(base=base, learner=LocalLearner(base), algorithm=GRPO(), step=0, before={"n": 1})
-    run.policies = {policy.name: policy for policy in policies}
+    learner = LocalLearner(base)
+    run = SimpleNamespace(algorithm=GRPO(), opponents=None, rates=WinRates(), step=0, tokens=0, before={"n": 1})
+    run.policies, run.learners = {policy.name: policy for policy in policies}, dict.fromkeys(names, learner)
     return run
 
 
 def advance(run: SimpleNamespace) -> None:
-    for policy in run.policies.values():
-        run.learner.forward_backward(policy, Batch(tuple(tiny_rows(2, seed=run.step))))
-        run.learner.optim_step(policy)
+    for name, policy in run.policies.items():
+        run.learners[name].forward_backward(policy, Batch(tuple(tiny_rows(2, seed=run.step))))
+        run.learners[name].optim_step(policy)
     run.step += 1
 
 

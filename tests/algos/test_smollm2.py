@@ -12,7 +12,8 @@ import agon_env
 from agents.sampling import SamplingParams
 from algos.config import PRESETS
 from algos.console import RunConsole
-from algos.trainer import Run, train
+from algos.run import Run
+from algos.trainer import train
 from algos.types import Batch, Row
 
 pytestmark = pytest.mark.slow
@@ -52,10 +53,10 @@ def test_two_policies_on_it_train_two_steps(tmp_path: Path) -> None:
 def test_its_gradient_reaches_the_adapter() -> None:
     """The untrained model seldom solves a problem, so that a short run may have nothing to learn from."""
     run = Run.of(dataclasses.replace(PRESETS["smollm2"], env_options=("difficulty=1",), eval_problems=0))
-    alice = run.policies["alice"]
+    alice, learner = run.policies["alice"], run.learners["alice"]
     prompt = alice.encode(agon_env.make("ArithmeticDuel-v0", difficulty=1).reset(seed=0)[0])
     said = alice.sample([prompt] * 2, params=SamplingParams(max_tokens=16), seeds=[0, 1])
     rows = tuple(Row(prompt, c.token_ids, c.logprobs, advantage) for c, advantage in zip(said, (1.0, -1.0), strict=True))
-    stats = run.learner.forward_backward(alice, Batch(rows)) | run.learner.optim_step(alice)
+    stats = learner.forward_backward(alice, Batch(rows)) | learner.optim_step(alice)
     assert stats["grad_norm"] > 0
     assert abs(stats["ratio_max"] - 1) < 1e-3  # sampler and learner agree on the log-probabilities

@@ -19,8 +19,11 @@ from algos.algorithm import Algorithm
 from algos.competitive import CompetitiveGRPO
 from algos.config import PRESETS, TINY, TrainConfig, parse_config
 from algos.console import RunConsole
+from algos.divergence import policy_divergence
 from algos.errors import ConfigError
-from algos.trainer import Interrupted, Run, train
+from algos.play import play
+from algos.run import Run
+from algos.trainer import Interrupted, train
 
 FAST = dataclasses.replace(
     TINY,
@@ -89,16 +92,18 @@ def test_t42_the_logged_reward_is_the_sum_of_its_logged_components(finished: Pat
 def test_t09_the_policies_start_apart_and_the_metric_tells_one_from_two() -> None:
     run = Run.of(FAST)
     starts = [
-        [parameter for key, parameter in run.base.adapters.named_parameters(name).items() if "lora_A" in key]
-        for name in run.policies
+        [parameter for key, parameter in policy.base.adapters.named_parameters(name).items() if "lora_A" in key]
+        for name, policy in run.policies.items()
     ]
     assert not any(torch.equal(a, b) for a, b in zip(*starts, strict=True))
-    turns = run._play().turns
-    assert run._divergence(turns)["pair/kl_alice_bob"] == pytest.approx(0, abs=1e-6)  # both still are the base
+    turns = play(run)[0].turns
+    assert policy_divergence(run.policies, run.learners, turns, temperature=1)["pair/kl_alice_bob"] == pytest.approx(
+        0, abs=1e-6
+    )  # both still are the base
     with torch.no_grad():
         for parameter in run.policies["bob"].parameters():
             parameter.add_(0.1)
-    assert run._divergence(turns)["pair/kl_alice_bob"] > 0.01
+    assert policy_divergence(run.policies, run.learners, turns, temperature=1)["pair/kl_alice_bob"] > 0.01
 
 
 @pytest.mark.parametrize("temperature", [0.7, 1.3])
@@ -106,9 +111,11 @@ def test_t45_t49_t50_what_is_trained_is_what_was_sampled(temperature: float, mon
     """The same tokens with their end, scored at the same temperature, of the groups that differ in reward."""
     run = Run.of(dataclasses.replace(FAST, temperature=temperature))
     trained = {}
-    forward_backward = run.learner.forward_backward
+    learner = run.learners["alice"]
+    assert run.learners["bob"] is learner
+    forward_backward = learner.forward_backward
     monkeypatch.setattr(
-        run.learner,
+        learner,
         "forward_backward",
         lambda policy, batch: trained.update({policy.name: batch}) or forward_backward(policy, batch),
     )
@@ -123,7 +130,7 @@ def test_t45_t49_t50_what_is_trained_is_what_was_sampled(temperature: float, mon
             if len(rewards[turn.problem]) > 1
         ]
         assert [(row.prompt_ids, row.completion_ids, row.old_logprobs) for row in batch.rows] == expected
-        assert any(row.completion_ids[-1] in run.base.eos_ids for row in batch.rows)
+        assert any(row.completion_ids[-1] in learner.base.eos_ids for row in batch.rows)
         assert stats[f"{name}/ratio_mean"] == pytest.approx(1, abs=1e-3)
         assert stats[f"{name}/ratio_max"] == pytest.approx(1, abs=1e-2)
 

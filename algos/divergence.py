@@ -1,0 +1,66 @@
+"""How far the policies of a run are apart, on what they said at this step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
+
+import numpy as np
+import torch
+
+from agents.policy import LLMPolicy
+from agon_env.contest import Contest
+from algos.learner import LocalLearner
+from algos.losses import kl_estimate
+from algos.policies import same_tokens
+from algos.types import Row, Stats, Turn
+
+PROBE_ROWS = 16
+"""Rows on which the policies are compared at every step."""
+
+
+def policy_divergence(
+    policies: Mapping[str, LLMPolicy], learners: Mapping[str, LocalLearner], turns: Sequence[Turn], *, temperature: float
+) -> Stats:
+    """Return KL(one ‖ the next) per token, in nats, on what the first one said.
+
+    It is estimated by the mean of log π_one − log π_next over sampled tokens (k1). Policies with different tokenizers
+    have none: what one says are no tokens of the other.
+    """
+    stats: Stats = {}
+    for one, other in pairwise(policies.values()):
+        probe = _probe(turns, one.name)
+        if not probe or not same_tokens(one, other):
+            continue
+        own, others = (learners[policy.name].logprobs(policy, probe, temperature=temperature) for policy in (one, other))
+        differences = np.concatenate([[], *(np.subtract(*row) for row in zip(own, others, strict=True))])
+        if len(differences):
+            stats[f"pair/kl_{one.name}_{other.name}"] = float(np.mean(differences))
+    return stats
+
+
+def base_divergence(
+    policies: Mapping[str, LLMPolicy], learners: Mapping[str, LocalLearner], turns: Sequence[Turn], *, temperature: float
+) -> Stats:
+    """Return how far each policy was from its base when it sampled: KL(policy ‖ base) per token, on some of its turns."""
+    stats: Stats = {}
+    for name in policies:
+        probe = _probe(turns, name)
+        base = learners[name].logprobs(None, probe, temperature=temperature)
+        own_N, base_N = ([p for row in rows for p in row] for rows in ([row.old_logprobs for row in probe], base))
+        if own_N:
+            stats[f"{name}/kl_base"] = kl_estimate(torch.tensor(own_N), torch.tensor(base_N), "k3").mean().item()
+    return stats
+
+
+def disagreement(contests: Sequence[Contest]) -> Stats:
+    """Return the share of contests in which what was read from the first and from the last text differs, if both have it."""
+    said = [(events[0].extracted, events[-1].extracted) for contest in contests if len(events := contest.transcript.events) > 1]
+    known = [first != last for first, last in said if first is not None and last is not None]
+    return {"pair/disagreement": fmean(known)} if known else {}
+
+
+def _probe(turns: Sequence[Turn], policy: str) -> list[Row]:
+    own = [(turn, turn.completion) for turn in turns if turn.policy == policy and turn.completion is not None]
+    return [Row(turn.prompt_ids, said.token_ids, said.logprobs, advantage=0.0) for turn, said in own[:PROBE_ROWS]]

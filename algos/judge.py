@@ -1,0 +1,89 @@
+"""How the policies of a run are judged on held-out problems: as a pair, or every group of a league against each other."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from statistics import fmean
+
+from agents.policy import LLMPolicy
+from agents.sampling import SamplingParams
+from agon_env.contest import Contest
+from algos.evaluate import Evaluation, evaluate, figures
+from algos.records import Record
+from algos.rollouts import Sample
+
+
+def evaluate_policies(
+    held_out: Contest,
+    policies: Mapping[str, LLMPolicy],
+    *,
+    problems: int,
+    params: SamplingParams,
+    seed: int,
+    sample: Sample,
+    on_contest: Callable[[int], None] | None = None,
+) -> tuple[Evaluation, list[Contest]]:
+    """Play held-out problems with policies as they are.
+
+    Where there are fewer policies than seats, one sits in several. Where there are more, every group that fits plays,
+    all on the same problems.
+
+    Args:
+        held_out: the template of the contests.
+        policies: name → policy.
+        problems: contests to play, divided among the groups.
+        params: how the policies sample.
+        seed: the same seed gives the same contests.
+        sample: generates the tokens.
+        on_contest: told how many contests have ended.
+
+    Returns:
+        The figures of all contests, in whose records the players of a league are called like the policies; and the contests.
+    """
+    names, seats = list(policies), held_out.players
+    groups = list(combinations(names, len(seats))) or [tuple(names[seat % len(names)] for seat in range(len(seats)))]
+    records: list[Record] = []
+    contests: list[Contest] = []
+    for group in groups:
+        done = len(contests)
+        evaluation, played = evaluate(
+            lambda: copy.deepcopy(held_out),
+            {player: policies[name] for player, name in zip(seats, group, strict=True)},
+            problems=max(1, problems // len(groups)),
+            params=params,
+            seed=seed,
+            sample=sample,
+            on_contest=None if on_contest is None else lambda more, done=done: on_contest(done + more),  # type: ignore[misc]
+        )
+        if len(groups) == 1:
+            return evaluation, played
+        called = dict(zip(seats, group, strict=True))
+        records += [
+            replace(record, players={role: called[player] for role, player in record.players.items()})
+            for record in evaluation.records
+        ]
+        contests += played
+    return figures(records), contests
+
+
+def standings(records: Sequence[Record], policies: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Return who beats whom in an evaluation of a league.
+
+    Args:
+        records: of the contests, in which the players are called like the policies.
+        policies: their names.
+
+    Returns:
+        `wins`: policy → share of its contests that it won, a draw being half a win; nothing where no more than two
+        policies played.
+    """
+    shares: dict[str, list[float]] = {name: [] for name in policies}
+    if len(shares) < 3:
+        return {}
+    for record in records:
+        for role, name in record.players.items():
+            shares[name].append(0.5 if record.winner is None else float(record.winner == role))
+    return {"wins": {name: fmean(own) for name, own in shares.items() if own}}

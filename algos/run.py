@@ -1,0 +1,174 @@
+"""`Run`: everything that a training step needs, and the step itself.
+
+One step, of `problems` × `group_size` × `answers` contests:
+
+    match     who meets whom, live or an opponent that stands in (algorithm.matches)
+    play      every policy samples its turns, the environment pays            time/sample
+    compare   each turn with its group (algorithm.advantages)
+    update    each policy on its own turns, with its own optimiser            time/update
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from agents.engines.torch import TorchEngine
+from agents.policy import LLMPolicy
+from agents.sampling import Completion, SamplingParams
+from agents.shared_base import SharedBase
+from agon_env.contest import Contest
+from algos.algorithm import Algorithm
+from algos.config import TrainConfig
+from algos.contests import make_contests
+from algos.divergence import base_divergence, disagreement, policy_divergence
+from algos.evaluate import Evaluation
+from algos.judge import evaluate_policies
+from algos.learner import LocalLearner
+from algos.length_penalty import penalise_length
+from algos.metrics import pair_metrics, turn_metrics
+from algos.opponents import Opponents, make_opponents
+from algos.play import play
+from algos.policies import load_bases, make_policy, sampling_params
+from algos.rollouts import Rollout
+from algos.types import Row, Stats, Turn
+from algos.update import update_policy
+from algos.win_rates import WinRates
+
+
+@dataclass
+class Run:
+    """Everything that a training step needs."""
+
+    config: TrainConfig
+    algorithm: Algorithm
+    contest: Contest
+    """The template of training contests."""
+    held_out: Contest
+    """The template of evaluation contests."""
+    policies: dict[str, LLMPolicy]
+    learners: dict[str, LocalLearner]
+    """Policy → what updates it; policies on one base have the same."""
+    opponents: Opponents | None
+    engine: TorchEngine
+    params: SamplingParams
+    rates: WinRates = field(default_factory=WinRates)
+    step: int = 0
+    tokens: int = 0
+    """Sampled for training so far."""
+    before: dict[str, Any] | None = None
+    """The evaluation of the untrained policies."""
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> Run:
+        """Load the bases, make the policies, the contests and the opponents that `config` names.
+
+        Raises:
+            ConfigError: they can't be had, or nothing could be learned from them.
+        """
+        if config.threads:
+            torch.set_num_threads(config.threads)
+        algorithm = config.make_algorithm()
+        contest, held_out = make_contests(config, algorithm)
+        names, engine = algorithm.policies, TorchEngine(max_rows=config.max_rows)
+        bases = load_bases(config, names, engine)
+        policies = {
+            name: make_policy(bases[name], name, config, seed=config.seed * len(names) + number)
+            for number, name in enumerate(names)
+        }
+        loss = replace(config.loss, max_tokens=config.loss.max_tokens or config.max_tokens)
+        updates = config.steps * config.optim.epochs * config.optim.minibatches
+        of_base = {
+            id(base): LocalLearner(base, loss=loss, optim=config.optim, total_steps=updates)
+            for base in {id(base): base for base in bases.values()}.values()
+        }
+        return cls(
+            config=config,
+            algorithm=algorithm,
+            contest=contest,
+            held_out=held_out,
+            policies=policies,
+            learners={name: of_base[id(bases[name])] for name in names},
+            opponents=make_opponents(config, policies, contest),
+            engine=engine,
+            params=sampling_params(config),
+        )
+
+    @property
+    def bases(self) -> list[SharedBase]:
+        """The frozen models, each once."""
+        return list({id(policy.base): policy.base for policy in self.policies.values()}.values())
+
+    @property
+    def finished(self) -> bool:
+        """Whether the steps are done, or the token budget is spent."""
+        return self.step >= self.config.steps or 0 < self.config.token_budget <= self.tokens
+
+    def evaluate(self, on_contest: Callable[[int], None] | None = None) -> tuple[Evaluation, list[Contest]]:
+        """Play the held-out problems with the policies as they are; see `algos.judge`."""
+        return evaluate_policies(
+            self.held_out,
+            self.policies,
+            problems=self.config.eval_problems,
+            params=self.params,
+            seed=self.config.seed,
+            sample=self.sample,
+            on_contest=on_contest,
+        )
+
+    def advance(self) -> tuple[Stats, Rollout]:
+        """Do one step: match, play, compare, update. Returns its metrics, and what was played."""
+        started = time.perf_counter()
+        rollout, stats = play(self)
+        played = time.perf_counter()
+        turns = penalise_length(rollout.turns, self.config.length_penalty, max_tokens=self.config.max_tokens)
+        stats |= turn_metrics(turns) | pair_metrics(rollout) | disagreement(rollout.contests)
+        stats |= base_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
+        learning = [turn for turn in turns if turn.policy in self.policies and self.algorithm.learns(turn, self.contest.roles)]
+        advantages = self.algorithm.advantages(learning)
+        stats["groups/total"], stats["groups/dropped"] = float(advantages.groups), float(advantages.dropped)
+        for name, policy in self.policies.items():
+            rows = [
+                _row(turn, advantage)
+                for turn, advantage, kept in zip(learning, advantages.values.tolist(), advantages.kept.tolist(), strict=True)
+                if kept and turn.policy == name and not (self.config.loss.mask_truncated and _was_cut(turn))
+            ]
+            update = self._update(policy, rows)
+            stats |= {f"{name}/{key}": value for key, value in update.items()}
+        stats |= policy_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
+        tokens = sum(len(turn.completion.token_ids) for turn in rollout.turns if turn.completion is not None)
+        stats |= {
+            "time/sample": played - started,
+            "time/update": time.perf_counter() - played,
+            "time/tokens_per_second": tokens / (played - started),
+            "progress/tokens": float(tokens),
+        }
+        self.step += 1
+        self.tokens += tokens
+        return stats, rollout
+
+    def _update(self, policy: LLMPolicy, rows: Sequence[Row]) -> Stats:
+        seed = (self.config.seed, self.step)
+        return update_policy(self.learners[policy.name], policy, rows, temperature=self.config.temperature, seed=seed)
+
+    def sample(
+        self, policy: LLMPolicy, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
+    ) -> list[Completion]:
+        """Generate tokens, by the verb of the learner that the policy belongs to."""
+        learner = self.learners.get(policy.name)
+        if learner is None:  # an opponent
+            return policy.sample(prompts, params=params, seeds=seeds)
+        return learner.sample(policy, prompts, params=params, seeds=seeds)
+
+
+def _was_cut(turn: Turn) -> bool:
+    return turn.completion is not None and turn.completion.finish_reason == "length"
+
+
+def _row(turn: Turn, advantage: float) -> Row:
+    assert turn.completion is not None
+    return Row(turn.prompt_ids, turn.completion.token_ids, turn.completion.logprobs, advantage)
