@@ -1,8 +1,10 @@
 """Log-probabilities of sampled tokens, without ever holding all logits.
 
 The logits of a batch are the largest tensor of training: 1,000 tokens of a vocabulary of 150,000 take 0.6 GB
-in float32. So the decoder runs first, only the positions that predict a completion token are projected to the
-vocabulary, in chunks, and a chunk's logits are computed again in the backward pass instead of being kept.
+in float32. So the decoder runs first, and only the positions that predict a completion token are projected to the
+vocabulary, in chunks. What the backward pass needs of a chunk is formed at once, while its logits exist: a token's
+log-probability depends on no hidden state but its own, so that one vector of the model's width says it all. A
+head that is trained needs more than that; its chunks are computed again in the backward pass.
 
 Dimension suffixes: `B` rows, `S` positions, `T` completion positions, `N` completion tokens of all rows,
 `D` width of the model, `V` vocabulary.
@@ -11,11 +13,12 @@ Dimension suffixes: `B` rows, `S` positions, `T` completion positions, `N` compl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from peft import PeftModel
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from algos.batching import PaddedRows
@@ -23,8 +26,9 @@ from algos.batching import PaddedRows
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CHUNK_ELEMENTS = 2**27
-"""Logits that exist at once unless a chunk size is given: 0.5 GB in float32."""
+CHUNK_ELEMENTS = {"cpu": 2**24, "cuda": 2**27}
+"""Logits of a chunk unless its size is given: 64 MB in float32, which is as fast as more on a CPU, and 0.5 GB. There
+are four tensors of that size at a time."""
 
 
 class UnsupportedHead(RuntimeError):
@@ -61,6 +65,11 @@ class Head:
             softcap=getattr(config, "final_logit_softcapping", None),
         )
 
+    @property
+    def is_trained(self) -> bool:
+        """True if a parameter of the projection, or of an adapter on it, takes a gradient."""
+        return any(parameter.requires_grad for parameter in self.projection.parameters())
+
     def __call__(self, hidden_ND: Tensor) -> Tensor:
         """Return the logits in float32, shape (N, V)."""
         logits_NV = self.projection(hidden_ND)
@@ -81,7 +90,7 @@ def token_logprobs(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the log-probability of every completion token, given all that stands before it.
 
-    Forward and backward must see the same adapters: chunks are computed again in the backward pass.
+    Forward and backward must see the same adapters: parts may be computed again in the backward pass.
 
     Args:
         model: a causal language model, plain or wrapped by PEFT.
@@ -109,16 +118,19 @@ def token_logprobs(
         use_cache=False,
     ).last_hidden_state
     head, hidden_ND, ids_N = Head.of(model), hidden_BSD[rows.predicts_BS], rows.target_ids_N
-    chunk = chunk or max(1, CHUNK_ELEMENTS // _vocabulary(model))
+    chunk = chunk or max(1, CHUNK_ELEMENTS.get(hidden_ND.device.type, CHUNK_ELEMENTS["cuda"]) // _vocabulary(model))
     pieces = list(zip(hidden_ND.split(chunk), ids_N.split(chunk), strict=True))
-    # One chunk is no larger than what is allowed to exist anyway, so there is nothing to save by computing it twice.
-    recompute = len(pieces) > 1 and torch.is_grad_enabled()
-    scored = [
-        checkpoint(_score, head, *piece, temperature, entropy, use_reentrant=False, preserve_rng_state=False)
-        if recompute
-        else _score(head, *piece, temperature, entropy)
-        for piece in pieces
-    ]
+    trains = head.is_trained
+    # A single chunk of a trained head is no larger than what may exist anyway: nothing is saved by computing it twice.
+    if not torch.is_grad_enabled() or (trains and len(pieces) == 1):
+        scored = [_score(head, *piece, temperature, entropy) for piece in pieces]
+    elif trains:
+        scored = [
+            checkpoint(_score, head, *piece, temperature, entropy, use_reentrant=False, preserve_rng_state=False)
+            for piece in pieces
+        ]
+    else:
+        scored = [_FrozenHead.apply(head, *piece, temperature, entropy) for piece in pieces]
     logp_N, entropy_N = (torch.cat(values) for values in zip(*scored, strict=True))
     return _scatter(logp_N, rows.mask_BT), _scatter(entropy_N, rows.mask_BT) if entropy else None
 
@@ -153,14 +165,56 @@ def check_head(model: nn.Module) -> None:
         )
 
 
+class _FrozenHead(torch.autograd.Function):
+    """`_score` through a head without trainable parameters, which keeps no logits for the backward pass.
+
+    Row n of the log-probabilities depends on row n of the hidden states alone. So the gradient of their *sum*, taken
+    while the logits exist, holds in row n the gradient of log-probability n, and the backward pass only scales rows.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, head: Head, hidden_ND: Tensor, ids_N: Tensor, temperature: float, entropy: bool
+    ) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            hidden_ND = hidden_ND.detach().requires_grad_()
+            logp_NV = _logp(head, hidden_ND, temperature)
+            logp_N = _pick(logp_NV, ids_N)
+            (slope_ND,) = torch.autograd.grad(logp_N.sum(), hidden_ND)
+        entropy_N = _entropy(logp_NV, wanted=entropy)
+        ctx.save_for_backward(slope_ND)
+        ctx.mark_non_differentiable(entropy_N)
+        return logp_N.detach(), entropy_N
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_N: Tensor, _: Any) -> tuple[None, Tensor, None, None, None]:
+        (slope_ND,) = ctx.saved_tensors
+        return None, (grad_N[:, None] * slope_ND).to(slope_ND.dtype), None, None, None
+
+
 def _score(head: Head, hidden_ND: Tensor, ids_N: Tensor, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
     """Return log-probability and entropy of each token; the entropy is NaN where nobody asked for it."""
+    logp_NV = _logp(head, hidden_ND, temperature)
+    return _pick(logp_NV, ids_N), _entropy(logp_NV, wanted=entropy)
+
+
+def _logp(head: Head, hidden_ND: Tensor, temperature: float) -> Tensor:
     logits_NV = head(hidden_ND)
-    logp_NV = torch.log_softmax(logits_NV if temperature == 1.0 else logits_NV / temperature, dim=-1)
-    logp_N = logp_NV.gather(-1, ids_N.unsqueeze(-1)).squeeze(-1)
-    with torch.no_grad():
-        entropy_N = torch.special.entr(logp_NV.exp()).sum(-1) if entropy else torch.full_like(logp_N, torch.nan)
-    return logp_N, entropy_N
+    return torch.log_softmax(logits_NV if temperature == 1.0 else logits_NV / temperature, dim=-1)
+
+
+def _pick(logp_NV: Tensor, ids_N: Tensor) -> Tensor:
+    return logp_NV.gather(-1, ids_N.unsqueeze(-1)).squeeze(-1)
+
+
+@torch.no_grad()
+def _entropy(logp_NV: Tensor, *, wanted: bool) -> Tensor:
+    if not wanted:
+        return logp_NV.new_full(logp_NV.shape[:1], torch.nan)
+    # 0 · −inf is NaN, and 0 times the least finite number is 0; `torch.special.entr` would take all logarithms again.
+    finite_NV = logp_NV.clamp(min=torch.finfo(logp_NV.dtype).min)
+    return -torch.einsum("nv,nv->n", logp_NV.exp(), finite_NV)
 
 
 def _scatter(values_N: Tensor, mask_BT: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """Log-probabilities. Traps T45-T48, T51 and T52 of the reported faults."""
 
+import weakref
+
 import pytest
 import torch
 from learner_fixtures import FAMILIES, VOCABULARY, plain_logprobs, tiny_model, tiny_rows
@@ -109,6 +111,47 @@ def test_padding_does_not_matter(family):
     alone = token_logprobs(model, pad_rows([short]))[0][0]
     beside = token_logprobs(model, pad_rows([long, short]))[0][1, : len(alone)]
     torch.testing.assert_close(beside, alone, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("chunk", [1, 4, None])
+def test_a_frozen_head_passes_on_the_gradient_of_a_trained_one(family, chunk):
+    """Also where tokens count differently, and where a softcap or a scale lies between hidden states and logits."""
+    rows = tiny_rows(4)
+    batch, found = pad_rows(rows), {}
+    for frozen in (True, False):
+        model = with_lora(tiny_model(family))
+        model.get_base_model().get_output_embeddings().requires_grad_(not frozen)
+        logp_BT, entropy_BT = token_logprobs(model, batch, temperature=0.7, chunk=chunk, entropy=True)
+        adapter = [parameter for name, parameter in model.named_parameters() if "lora_" in name]
+        value = (torch.cat(weights_for(rows)) * logp_BT[batch.mask_BT]).sum()
+        adapter_gradients = torch.autograd.grad(value, adapter, allow_unused=True, materialize_grads=True)
+        found[frozen] = dict(enumerate([logp_BT, entropy_BT, *adapter_gradients]))
+    assert any(found[True][index].any() for index in range(2, len(found[True])))
+    assert_same(found[True], found[False])
+
+
+def test_of_a_frozen_head_neither_logits_are_kept_nor_computed_again():
+    model, rows = with_lora(tiny_model("llama")), tiny_rows(6)
+    n, seen, kept = sum(len(row.completion_ids) for row in rows), [], []
+    model.get_base_model().lm_head.register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0].shape[0]))
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(weakref.ref(x)) or x, lambda x: x):
+        logp_BT, _ = token_logprobs(model, pad_rows(rows), chunk=4)
+    still = [tensor.shape for reference in kept if (tensor := reference()) is not None]
+    assert still
+    assert not any(shape[-1:] == (VOCABULARY,) for shape in still)
+    logp_BT.sum().backward()
+    assert sum(seen) == n
+    assert max(seen) == 4
+
+
+def test_the_entropy_of_a_head_that_rules_tokens_out():
+    model = tiny_model("llama")
+    model.lm_head = torch.nn.Linear(16, VOCABULARY)
+    with torch.no_grad():
+        model.lm_head.bias[5:] = -torch.inf
+    _, entropy_BT = token_logprobs(model, pad_rows([tiny_rows(1)[0]]), entropy=True)
+    assert ((entropy_BT >= 0) & (entropy_BT <= torch.tensor(5.0).log() + 1e-5)).all()
 
 
 def test_only_completions_are_projected_and_only_a_chunk_at_a_time():
