@@ -17,7 +17,6 @@ import json
 import math
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -30,12 +29,13 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from agon_env.errors import Error
-from agon_env.verifiers import sandbox_isolation
+from agon_env.verifiers import sandbox_isolation, sandbox_leftovers
 from agon_env.verifiers.inside.guard import STARTED
-from agon_env.verifiers.sandbox_cgroup import ControlGroup, control_group
+from agon_env.verifiers.sandbox_cgroup import ControlGroup, clear_groups, control_group
 from agon_env.verifiers.sandbox_filter import assembled, this_architecture
 from agon_env.verifiers.sandbox_isolation import Way
 from agon_env.verifiers.sandbox_layout import Layout, layout
+from agon_env.verifiers.sandbox_memory import MemoryWatch
 
 Stop = Literal["time", "memory", "output", "signal"]
 
@@ -116,6 +116,7 @@ class Running:
     _stderr: IO[bytes]
     _status: IO[bytes]
     _mark: str
+    _watch: MemoryWatch | None
     _begin: float = field(default_factory=time.monotonic)
     _late: bool = False
     _killed: bool = False
@@ -143,6 +144,8 @@ class Running:
         if self._killed:
             return
         self._killed = True
+        if self._watch:
+            self._watch.stop()
         children = _children(self._process.pid) | _reported(_read(self._status, MIB))
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -155,7 +158,8 @@ class Running:
     def _stop(self, code: int, elapsed: float, printed: int, stderr: str) -> Stop | None:
         if self._late or code == 128 + signal.SIGXCPU:
             return "time"
-        if self._group.ran_out_of_memory or (code and stderr.rstrip().rsplit("\n", 1)[-1].startswith("MemoryError")):
+        watched = self._watch is not None and self._watch.exceeded
+        if watched or self._group.ran_out_of_memory or (code and stderr.rstrip().rsplit("\n", 1)[-1].startswith("MemoryError")):
             return "memory"
         if printed >= self._limits.file_size:
             return "output"
@@ -256,10 +260,11 @@ def _start(
     pass_fds: Sequence[int],
 ) -> Iterator[Running]:
     with contextlib.ExitStack() as stack:
-        place = tempfile.mkdtemp(prefix="agon-sandbox-")
-        stack.callback(_remove, place)
+        place = sandbox_leftovers.folder()
+        stack.callback(sandbox_leftovers.remove, place)
         job, input_, stdout, stderr, status = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(5))
         group = stack.enter_context(control_group(memory=limits.memory, processes=limits.processes))
+        bounds_memory = "memory" in group.controllers
         entry = (way or sandbox_isolation.nothing)(layout, limits.folder_size, place)
         mark = "" if way else os.path.basename(place)
         job.write(
@@ -272,7 +277,7 @@ def _start(
                     "rlimits": _rlimits(
                         limits,
                         bound_processes=entry.uid is not None or way is not None,
-                        bound_memory="memory" not in group.controllers,
+                        bound_memory=not bounds_memory,
                     ),
                     "files": dict(files),
                     "argv": [layout.python, "-B", "-s", *arguments],
@@ -299,7 +304,8 @@ def _start(
             pass_fds=[job.fileno(), *([status.fileno()] if report else []), *pass_fds],
             start_new_session=True,
         )
-        running = Running(process, limits, group, job, stdout, stderr, status, mark)
+        watch = None if bounds_memory else MemoryWatch(process.pid, limits.memory)
+        running = Running(process, limits, group, job, stdout, stderr, status, mark, watch)
         stack.callback(running.kill)
         yield running
 
@@ -362,16 +368,6 @@ def _tail(file: IO[bytes], size: int) -> bytes:
     return file.read(size)
 
 
-def _remove(place: str) -> None:
-    # `rm` neither recurses nor minds long paths; shutil.rmtree does both
-    if shutil.which("rm"):
-        subprocess.run(
-            ["rm", "-rf", "--one-file-system", place], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
-        )
-    else:
-        shutil.rmtree(place, ignore_errors=True)
-
-
 def _children(pid: int) -> set[int]:
     """Return the children of a process, as far as the system tells them."""
     try:
@@ -427,6 +423,7 @@ def _best_way(python: str | None, site_packages: bool) -> tuple[str, Way | None]
 
 @functools.cache
 def _find_way(python: str | None, site_packages: bool) -> tuple[str, Way | None]:
+    _clear_leftovers()
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has none of them", None
     reasons = []
@@ -441,6 +438,13 @@ def _find_way(python: str | None, site_packages: bool) -> tuple[str, Way | None]
             return name, way
         reasons.append(f"{name}: no protection of {', '.join(missing)}")
     return "; ".join(reasons) or "neither bwrap nor unshare is installed", None
+
+
+@functools.cache
+def _clear_leftovers() -> None:
+    """Clear what graders that are gone have left behind, once for each process."""
+    clear_groups()
+    sandbox_leftovers.clear_folders(_kill_marked)
 
 
 ESSENTIAL = ("network", "processes hidden", "files hidden", "files read-only", "privileges")

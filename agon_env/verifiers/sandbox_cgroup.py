@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
 import os
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from agon_env.verifiers.sandbox_leftovers import abandoned, owner
+
 ROOT = Path("/sys/fs/cgroup")
 V1 = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}
 V2 = {"memory": "memory.max", "pids": "pids.max"}
 REMOVE_SECONDS = 2.0
+PREFIX = "agon-"
 
 
 class ControlGroup:
@@ -54,8 +59,10 @@ class ControlGroup:
                     folder.rmdir()
                 except FileNotFoundError:
                     break
-                except OSError:  # a process that was killed is still on its way out
-                    time.sleep(0.002)
+                except OSError as error:
+                    if error.errno != errno.EBUSY:
+                        break
+                    time.sleep(0.002)  # a process that was killed is still on its way out
                 else:
                     break
 
@@ -63,7 +70,7 @@ class ControlGroup:
 @contextlib.contextmanager
 def control_group(*, memory: int, processes: int) -> Iterator[ControlGroup]:
     """Yield a new group with bounds in bytes and processes; it may bound less than asked, or nothing."""
-    name = f"agon-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+    name = f"{PREFIX}{owner()}-{uuid.uuid4().hex[:12]}"
     values = {"memory": memory, "pids": processes}
     group = ControlGroup({})
     try:
@@ -84,6 +91,13 @@ def control_group(*, memory: int, processes: int) -> Iterator[ControlGroup]:
         yield group
     finally:
         group.remove()
+
+
+def clear_groups() -> None:
+    """Remove the groups beside the ones of this process whose makers are gone, and kill what still runs in them."""
+    for controller, (parent, _) in _parents().items():
+        for path in abandoned(os.path.join(glob.escape(str(parent)), PREFIX + "*")):
+            ControlGroup({controller: Path(path)}).remove()
 
 
 def _parents() -> dict[str, tuple[Path, str]]:

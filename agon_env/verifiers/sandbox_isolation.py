@@ -128,7 +128,9 @@ def _bubblewrap(layout: Layout, size: int) -> list[str]:
 
 def _unshare() -> tuple[str, ...]:
     unshare = shutil.which("unshare") or "unshare"
-    return (unshare, "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child")
+    setpriv = shutil.which("setpriv")
+    with_parent = (setpriv, "--pdeathsig", "KILL") if setpriv else ()  # if the grader is killed, so is unshare
+    return (*with_parent, unshare, "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child")
 
 
 def _plan(layout: Layout, size: int, place: str) -> dict[str, Any]:

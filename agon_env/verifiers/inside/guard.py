@@ -12,11 +12,12 @@ import ctypes
 import json
 import os
 import resource
+import struct
 import sys
 
 STARTED = "started"
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 24, 38
-SECCOMP_MODE_FILTER = 2
+SECCOMP_MODE_FILTER, CAPABILITY_VERSION = 2, 0x2008_0522
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 
@@ -26,19 +27,19 @@ def main() -> None:
     job_fd = int(sys.argv[1])
     with open(job_fd, encoding="utf-8", closefd=False) as described:
         job = json.load(described)
+    system_calls = bytes.fromhex(job["filter"])
     if job["root"] is not None:
         enter_root(job["root"])
+    if os.getpid() == 1:
+        become_init(system_calls)
     os.chdir(job["folder"])
     os.umask(0o077)
+    for name, value in job["rlimits"].items():
+        limit_resource(getattr(resource, name, None), value)
     if job["uid"] is not None:
         os.setgroups([])
         os.setresgid(job["uid"], job["uid"], job["uid"])
         os.setresuid(job["uid"], job["uid"], job["uid"])
-    system_calls = bytes.fromhex(job["filter"])
-    if os.getpid() == 1:
-        become_init(system_calls)
-    for name, value in job["rlimits"].items():
-        limit_resource(getattr(resource, name, None), value)
     drop_privileges(system_calls)
     for name, text in job["files"].items():
         with open(name, "wb") as file:
@@ -51,13 +52,16 @@ def main() -> None:
 def become_init(system_calls: bytes) -> None:
     """Go on in a child; this process, the first of its namespace, ends with it and so ends all the others.
 
-    The program may be of the same user, so this process holds no file, and its memory can't be opened.
+    The program may be of the same user, so this process holds no file and no capability, and its memory can't be opened.
+    It stays the user that it is: the process above may have no power over another one, and has to end it.
     """
     child = os.fork()
     if child == 0:
         return
     drop_privileges(system_calls)
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc = ctypes.CDLL(None)
+    libc.capset(struct.pack("=Ii", CAPABILITY_VERSION, 0), bytes(24))
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     os.closerange(0, 1 << 16)
     while True:
         pid, status = os.wait()
