@@ -8,7 +8,9 @@ import torch
 from tiny_models import FAMILIES, stir, tiny_base, tiny_model
 from torch import Tensor
 
-from agents.engines.torch import TorchEngine, draw
+from agents.engines.drawing import draw
+from agents.engines.lean import LeanModel, fits, is_common
+from agents.engines.torch import TorchEngine
 from agents.errors import PromptTooLong
 from agents.policy import LLMPolicy
 from agents.sampling import MIN_TEMPERATURE, Completion, SamplingParams
@@ -27,10 +29,20 @@ def player(family: str, *, eos: tuple[int, ...] = (3, 7)) -> LLMPolicy:
     return policy
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+ENGINES = {
+    **{family: {} for family in FAMILIES},
+    "qwen3, its own forward": {"lean": False},
+    "qwen3, its own weights": {"scratch_bytes": 0},
+}
+"""The engine's paths: every family with the default, and the ways that Qwen3 takes only on other machines."""
+
+
+@pytest.fixture(scope="module", params=ENGINES)
 def alice(request: pytest.FixtureRequest) -> LLMPolicy:
     # Every tenth token ends a row, so that the rows end at different times.
-    return player(request.param, eos=tuple(range(0, 320, 10)))
+    policy = player(request.param.split(",")[0], eos=tuple(range(0, 320, 10)))
+    policy.engine = TorchEngine(**ENGINES[request.param])
+    return policy
 
 
 @pytest.fixture(scope="module")
@@ -99,16 +111,24 @@ def test_a_row_is_the_same_alone_and_among_others(alice: LLMPolicy) -> None:
         assert alone.logprobs == pytest.approx(completion.logprobs, abs=1e-4)
 
 
-def test_equal_prompts_share_their_prefix_and_change_nothing(alice: LLMPolicy) -> None:
+def test_equal_prompts_share_their_prefix_and_change_nothing(alice: LLMPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = prompts((9, 30))
     rows, seeds = [one, two, one, one], [5, 6, 7, 8]
-    shapes: list[tuple[int, ...]] = []
+    computed: list[int] = []
+    lean_forward = LeanModel.forward
+
+    def counting(lean: LeanModel, token_N: Tensor, *rest: object) -> Tensor:
+        computed.append(len(token_N))
+        return lean_forward(lean, token_N, *rest)
+
+    monkeypatch.setattr(LeanModel, "forward", counting)
     hook = alice.base.model.register_forward_pre_hook(
-        lambda _model, _args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+        lambda _model, _args, kwargs: computed.append(kwargs["input_ids"].numel()), with_kwargs=True
     )
     group = sample(alice, rows, SAMPLED, seeds)
     hook.remove()
-    assert shapes[0] == (2, 30)
+    assert computed[0] in (9 + 30, 2 * 30)  # without padding, or with
+    assert set(computed[1:]) <= {1, 2, 3, 4}
     alone = [sample(alice, [row], SAMPLED, [seed])[0].token_ids for row, seed in zip(rows, seeds, strict=True)]
     assert [completion.token_ids for completion in group] == alone
     assert len(set(alone)) == 4
@@ -119,6 +139,22 @@ def test_waves_of_rows_equal_one_batch(alice: LLMPolicy) -> None:
     seeds = list(range(len(rows)))
     waves = TorchEngine(max_rows=2).sample(alice, rows, SAMPLED, seeds=seeds)
     assert [w.token_ids for w in waves] == [c.token_ids for c in sample(alice, rows, SAMPLED)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_models_of_the_common_block_are_decoded_by_the_lean_path(family: str) -> None:
+    base = tiny_base(family)
+    with torch.no_grad():
+        assert fits(base.model, None, scratch_bytes=2**30) == (family in ("qwen3", "llama"))
+
+
+def test_equal_modules_that_are_multiplied_otherwise_keep_their_own_forward() -> None:
+    base = tiny_base("llama")
+    assert is_common(base.model)
+    for layer in base.model.model.layers:
+        layer.mlp.register_forward_hook(lambda _module, _args, output: output * 0.9)  # as Granite's residual multiplier
+    with torch.no_grad():
+        assert not fits(base.model, None, scratch_bytes=2**30)
 
 
 # --- the adapter and the model's state --------------------------------------------------------------

@@ -1,0 +1,164 @@
+"""Linear layers laid out for many small products: the weights of decoding.
+
+Dimension suffixes: N tokens, I inputs, O outputs, K columns of all low-rank factors together.
+
+On a CPU in float32, an adapter is merged into a scratch copy (W + scale · B A) and the copy is packed for oneDNN,
+whose products of few rows are several times as fast as those of `torch.nn.functional.linear` there. The base's own
+weights are never written to. Elsewhere the base's weights are used as they are and the adapter's product is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from peft.tuners.lora import Linear as LoraLinear
+from torch import Tensor, nn
+
+PACK_ROWS = 64
+"""Rows for which oneDNN lays out its weights; other numbers work with that layout."""
+
+
+class Projection(Protocol):
+    """A linear layer, or several with the same input, whose outputs stand side by side."""
+
+    def __call__(self, x_NI: Tensor, plus_NO: Tensor | None = None) -> Tensor:
+        """Return the layer's output, added to `plus_NO` if that is given."""
+        ...
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What one adapter adds to one linear layer: scale · B A."""
+
+    a_KI: Tensor
+    b_OK: Tensor
+    scale: float
+
+
+def linear_of(module: nn.Module) -> nn.Linear | None:
+    """Return the frozen linear layer of a module, adapted or not; None if it is of any other kind."""
+    inner: Any = module.get_base_layer() if isinstance(module, LoraLinear) else module
+    return inner if type(inner) is nn.Linear else None
+
+
+def factors_of(module: nn.Module, adapter: str | None) -> Factors | None:
+    """Return what an adapter adds to a module; None if it does not adapt it."""
+    if adapter is None or not isinstance(module, LoraLinear) or adapter not in module.lora_A:
+        return None
+    lora: Any = module
+    return Factors(lora.lora_A[adapter].weight.detach(), lora.lora_B[adapter].weight.detach(), lora.scaling[adapter])
+
+
+class Packed:
+    """Weights packed for oneDNN: float32 on a CPU."""
+
+    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
+        """Pack a weight, which may be thrown away afterwards."""
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight_OI, PACK_ROWS)
+        self.bias_O = bias_O
+
+    def __call__(self, x_NI: Tensor, plus_NO: Tensor | None = None) -> Tensor:
+        """Return the outputs, added to `plus_NO` if that is given."""
+        if plus_NO is None:
+            return torch.ops.mkldnn._linear_pointwise(x_NI, self.weight, self.bias_O, "none", [], "")
+        return torch.ops.mkldnn._linear_pointwise(x_NI, plus_NO, self.weight, self.bias_O, "add")
+
+
+class Dense:
+    """The base's own weights."""
+
+    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+        """Refer to the weights of one or several layers."""
+        self.layers = [(layer.weight.detach(), layer.bias if layer.bias is None else layer.bias.detach()) for layer in layers]
+
+    def __call__(self, x_NI: Tensor, plus_NO: Tensor | None = None) -> Tensor:
+        """Return the outputs, added to `plus_NO` if that is given."""
+        outs = [nn.functional.linear(x_NI, weight, bias) for weight, bias in self.layers]
+        out_NO = outs[0] if len(outs) == 1 else torch.cat(outs, -1)
+        return out_NO if plus_NO is None else plus_NO + out_NO
+
+
+class Adapted:
+    """A projection with an adapter's product added, as PEFT adds it: in the type of the adapter."""
+
+    def __init__(self, inner: Projection, factors: Sequence[Factors | None], widths: Sequence[int]) -> None:
+        """Stack the factors of several layers: `factors` holds one, or None, for each, `widths` their outputs."""
+        self.inner = inner
+        known = [factor for factor in factors if factor is not None]
+        self.a_KI = torch.cat([factor.a_KI for factor in known])
+        self.b_KO = self.a_KI.new_zeros(len(self.a_KI), sum(widths))
+        row = column = 0
+        for factor, width in zip(factors, widths, strict=True):
+            if factor is not None:
+                rank = len(factor.a_KI)
+                self.b_KO[row : row + rank, column : column + width] = factor.scale * factor.b_OK.T
+                row += rank
+            column += width
+
+    def __call__(self, x_NI: Tensor, plus_NO: Tensor | None = None) -> Tensor:
+        """Return the outputs, added to `plus_NO` if that is given."""
+        own_NK = nn.functional.linear(x_NI.to(self.a_KI.dtype), self.a_KI)
+        out_NO = (
+            torch.addmm(self.inner(x_NI), own_NK, self.b_KO)
+            if x_NI.dtype == self.a_KI.dtype
+            else (self.inner(x_NI) + own_NK @ self.b_KO).to(x_NI.dtype)
+        )
+        return out_NO if plus_NO is None else plus_NO + out_NO
+
+
+def project(modules: Sequence[nn.Module], adapter: str | None, *, merge: bool) -> Projection:
+    """Return modules that share their input as one projection.
+
+    Args:
+        modules: linear layers, adapted or not.
+        adapter: the adapter that counts, or None.
+        merge: make a packed copy with the adapter in it; only for what `can_pack` names.
+    """
+    layers = [linear for module in modules if (linear := linear_of(module)) is not None]
+    factors = [factors_of(module, adapter) for module in modules]
+    if merge:
+        return _merged(layers, factors)
+    dense = Dense(layers)
+    return Adapted(dense, factors, [layer.out_features for layer in layers]) if any(factors) else dense
+
+
+def can_pack(weight: Tensor) -> bool:
+    """Return whether oneDNN can hold such a weight for us."""
+    return weight.device.type == "cpu" and weight.dtype == torch.float32 and _PACKS
+
+
+def _merged(layers: Sequence[nn.Linear], factors: Sequence[Factors | None]) -> Packed:
+    scratch_OI = torch.empty(sum(layer.out_features for layer in layers), layers[0].in_features)
+    parts = scratch_OI.split([layer.out_features for layer in layers])
+    for layer, factor, part_OI in zip(layers, factors, parts, strict=True):
+        if factor is None:
+            part_OI.copy_(layer.weight)
+        else:
+            torch.addmm(layer.weight, factor.b_OK, factor.a_KI, alpha=factor.scale, out=part_OI)
+    biases = [layer.bias for layer in layers]
+    bias_O = None
+    if any(bias is not None for bias in biases):
+        pairs = zip(parts, biases, strict=True)
+        bias_O = torch.cat([part.new_zeros(len(part)) if bias is None else bias for part, bias in pairs])
+    return Packed(scratch_OI, bias_O)
+
+
+def _packs() -> bool:
+    """Try the packed product, which torch does not promise in its public interface, against the plain one."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    x_NI, plus_NO = torch.linspace(-1, 1, 48).view(3, 16), torch.linspace(0, 1, 24).view(3, 8)
+    weight_OI, bias_O = torch.linspace(-1, 2, 128).view(8, 16), torch.linspace(0, 3, 8)
+    try:
+        packed = Packed(weight_OI, bias_O)
+        got = packed(x_NI), packed(x_NI, plus_NO)
+    except (AttributeError, RuntimeError, TypeError):
+        return False
+    plain_NO = nn.functional.linear(x_NI, weight_OI, bias_O)
+    return torch.allclose(got[0], plain_NO, atol=1e-5) and torch.allclose(got[1], plain_NO + plus_NO, atol=1e-5)
+
+
+_PACKS = _packs()
