@@ -5,6 +5,9 @@ have side effects: `set_adapter` freezes the adapters that it leaves, `disable_a
 one on exit. Here every adapter stays trainable all the time and a switch sets two plain attributes on each
 LoRA layer, which is what PEFT's forward reads. Where these attributes are missing, the public calls are used
 and `requires_grad` is put back.
+
+The layers keep PEFT's parameters and their names. Only the way they multiply is replaced (see `agents.lora`), where
+that comes to the same.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import os
 import re
 import shutil
 import threading
+import types
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +29,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -32,6 +37,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agents.errors import AdapterError, AdapterMismatch, AdapterSwitched
+from agents.lora import lora_linear
 
 BASE = "base"
 """The name of no adapter at all: the frozen model itself."""
@@ -124,6 +130,8 @@ class Adapters:
             own = re.compile(rf"\.lora_\w+\.{re.escape(name)}(\.|$)")
             self._parameters[name] = {key: p for key, p in self.model.named_parameters() if own.search(key)}
             self._fast = self._can_switch_fast()
+            if self._fast:
+                _make_lean(self._layers)
             self._select(active)
             _restore(flags)
             for parameter in self._parameters[name].values():
@@ -383,6 +391,26 @@ class Adapters:
 
     def _cuda_devices(self) -> list[torch.device]:
         return sorted({p.device for p in self.model.parameters() if p.device.type == "cuda"}, key=str)
+
+
+def _make_lean(layers: Sequence[LoraLayer]) -> None:
+    """Have plain LoRA layers multiply by `_lean_forward`; those of other kinds keep PEFT's way."""
+    for layer in layers:
+        if type(layer) is LoraLinear and type(layer.get_base_layer()) is nn.Linear:
+            layer.forward = types.MethodType(_lean_forward, layer)  # type: ignore[method-assign]
+
+
+def _lean_forward(layer: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Return what PEFT's `forward` of a LoRA layer returns, which is asked itself in all but the usual case."""
+    if args or kwargs or layer.merged_adapters or len(layer._active_adapter) != 1 or x.dim() < 2:
+        return LoraLinear.forward(layer, x, *args, **kwargs)
+    base, (name,) = layer.base_layer, layer._active_adapter
+    if layer._disable_adapters or name not in layer.lora_A:
+        return base(x)
+    a, b = layer.lora_A[name].weight, layer.lora_B[name].weight
+    if not x.dtype == base.weight.dtype == a.dtype or base.weight.requires_grad or torch.is_autocast_enabled(x.device.type):
+        return LoraLinear.forward(layer, x)
+    return lora_linear(x, weight_OI=base.weight, bias_O=base.bias, a_KI=a, b_OK=b, scale=layer.scaling[name])
 
 
 def _restore(flags: list[tuple[nn.Parameter, bool]]) -> None:
