@@ -1,13 +1,25 @@
-"""A league's matchmaking."""
+"""More policies than seats: who meets whom, and a run of them."""
 
+import dataclasses
+import io
+import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from safetensors.torch import load_file
 
+from algos.config import TINY
+from algos.console import RunConsole
+from algos.judge import standings
 from algos.league import League, round_robin
+from algos.run import Run
+from algos.trainer import train
 from algos.win_rates import WinRates
 
 ROLES = ("drafter", "challenger")
@@ -56,3 +68,83 @@ def test_equals_meet_more_often() -> None:
 def test_a_league_plays_duels() -> None:
     with pytest.raises(ValueError, match="contests for two players"):
         League().matches(0, ("solver",), rates=WinRates(), rng=np.random.default_rng(0))
+
+
+# --- in a run -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def config():
+    return dataclasses.replace(
+        TINY,
+        algorithm="league",
+        env_options=("difficulty=2",),
+        steps=3,
+        problems=4,
+        group_size=4,
+        max_tokens=24,
+        eval_problems=0,
+        checkpoint_every=9,
+        lora_rank=4,
+    )
+
+
+def quiet() -> RunConsole:
+    return RunConsole(Console(file=io.StringIO(), width=100))
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [{key: value for key, value in record.items() if not key.startswith("time/")} for record in records]
+
+
+def test_a_league_trains_everyone_and_resumes_bit_for_bit(config, tmp_path: Path) -> None:
+    config = dataclasses.replace(config, matchmaking="even", output_dir=str(tmp_path / "a"))
+    straight = train(config, console=quiet())
+    names = ("alice", "bob", "carol", "dave")
+    logged = set().union(*metrics(straight))
+    assert {f"{name}/{key}" for name in names for key in ("reward", "wins", "rows", "grad_norm", "length")} <= logged
+    assert {"pair/kl_alice_bob", "pair/kl_bob_carol", "pair/kl_carol_dave"} <= logged
+    stopped = dataclasses.replace(config, output_dir=str(tmp_path / "b"), steps=2)
+    folder = train(stopped, console=quiet())
+    train(dataclasses.replace(stopped, steps=3), resume=folder, console=quiet())
+    assert metrics(folder) == metrics(straight)
+    for name in names:
+        one, other = (load_file(run / name / "adapter_model.safetensors") for run in (straight, folder))
+        assert all(torch.equal(one[key], other[key]) for key in one)
+        assert any(tensor.any() for key, tensor in one.items() if "lora_B" in key)
+
+
+def test_every_pair_of_a_league_is_judged_on_the_same_problems(config) -> None:
+    run = Run.of(dataclasses.replace(config, league_size=3, eval_problems=7))
+    told: list[int] = []
+    evaluation, contests = run.evaluate(told.append)
+    assert evaluation.n == len(contests) == 6  # three pairs, two problems each
+    assert told == [2, 4, 6]
+    assert len({contest.problem.question for contest in contests}) == 2
+    pairs = Counter(frozenset(record.players.values()) for record in evaluation.records)
+    assert pairs == {frozenset(pair): 2 for pair in (("alice", "bob"), ("alice", "carol"), ("bob", "carol"))}
+    wins = standings(evaluation.records, run.policies)["wins"]
+    assert set(wins) == {"alice", "bob", "carol"}
+    assert sum(wins.values()) == pytest.approx(1.5)  # each contest has one win to give, or two halves
+    assert standings(evaluation.records[:2], ("alice", "bob")) == {}
+
+
+def test_an_update_of_a_league_moves_who_played_and_nobody_else(config) -> None:
+    run = Run.of(dataclasses.replace(config, league_size=3))
+    before = {name: [p.detach().clone() for p in policy.parameters()] for name, policy in run.policies.items()}
+    _, played = run.advance()
+    moved = {
+        name
+        for name, policy in run.policies.items()
+        if not all(torch.equal(a, b) for a, b in zip(policy.parameters(), before[name], strict=True))
+    }
+    assert moved == {turn.policy for turn in played.turns}
+    assert len(moved) == 2  # the third one rests
+
+
+def test_a_league_meets_its_past(config) -> None:
+    run = Run.of(dataclasses.replace(config, opponent="pool:win_rate", problems=8))
+    _, played = run.advance()
+    names = ("alice", "bob", "carol", "dave")
+    assert {turn.policy for turn in played.turns} == {*names, *(f"{name}-past" for name in names)}
