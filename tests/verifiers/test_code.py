@@ -363,6 +363,17 @@ def test_where_the_program_is_in_a_text():
     assert extract_program(f"{fence}\na\n{fence}\n{fence}\ncut off") is None
     assert extract_program(f"{fence}bash\nls\n{fence}") is None
     assert extract_program("a ``` b " * 10**5) is None
+    for label in ("Python", " python", "python3", "py title=a", "{python}", "{.python .numberLines}", "python:main.py"):
+        assert extract_program(f"{fence}{label}\nx\n{fence}\n{fence}\n5\n{fence}") == "x\n", label
+    for label in ("pycon", "python-repl", "pytb", "cython", "c++"):
+        assert extract_program(f"{fence}{label}\nx\n{fence}") is None, label
+    assert extract_program(f"1. so:\n\n    {fence}python\n    if x:\n\n        y\n    {fence}\n") == "if x:\n\n    y\n"
+    assert extract_program(f"so\n\t{fence}python\n\tx\n\t{fence}") == "x\n"
+    inner = f'def f():\n    """\n    {fence}\n    f()\n    {fence}\n    """\n'
+    assert extract_program(f"{fence}python\n{inner}{fence}") == inner
+    assert extract_program(inner) == inner
+    assert extract_program("\ufeffprint(1)") == "\ufeffprint(1)"
+    assert extract_program("async def f():\n    pass") == "async def f():\n    pass"
     assert strip_fence(f"{fence}python\nprint(1)\n{fence}\n") == "print(1)\n"
     assert strip_fence(f"x = '''\n{fence}\n'''") == f"x = '''\n{fence}\n'''"
 
