@@ -83,7 +83,7 @@ class TrainConfig:
     # --- one step ---
     steps: int = 60
     """Training steps. In one step every policy is updated once."""
-    token_budget: int = 0
+    sample_budget: int = 0
     """Stop after the step in which so many tokens have been sampled for training, whatever `steps` says; 0: never."""
     problems: int = 8
     """Problems per step."""
@@ -146,7 +146,7 @@ class TrainConfig:
         for name in ("problems", "group_size", "answers", "max_tokens", "lora_rank", "lora_alpha", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("steps", "token_budget", "eval_problems", "eval_every", "seed", "threads"):
+        for name in ("steps", "sample_budget", "eval_problems", "eval_every", "seed", "threads"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
         if algorithm.compares and self.group_size * self.answers < 2:

@@ -106,7 +106,7 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether the steps are done, or the token budget is spent."""
-        return self.step >= self.config.steps or 0 < self.config.token_budget <= self.tokens
+        return self.step >= self.config.steps or 0 < self.config.sample_budget <= self.tokens
 
     def evaluate(self, on_contest: Callable[[int], None] | None = None) -> tuple[Evaluation, list[Contest]]:
         """Play the held-out problems with the policies as they are; see `algos.judge`."""

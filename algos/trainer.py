@@ -27,7 +27,7 @@ NOTHING_LEARNED = (
     "Nothing was learned: at every step all turns of every group were paid alike. Look at the contests (TensorBoard, Text): "
     "is the task too hard or too easy for the model, are its moves legal, are its texts cut off?"
 )
-MAY_CHANGE = ("steps", "token_budget", "eval_every", "checkpoint_every", "max_rows", "threads", "device", "output_dir", "name")
+MAY_CHANGE = ("steps", "sample_budget", "eval_every", "checkpoint_every", "max_rows", "threads", "device", "output_dir", "name")
 """Settings that may differ when a run goes on: they change no step that was done."""
 
 

@@ -1,0 +1,329 @@
+"""The table of the paper as a command: every baseline, on the same problems, with the same number of generated tokens.
+
+A `Cell` is one row of the table: how policies are trained, and how they are deployed. Each is trained once
+per seed, until `budget` tokens have been generated in training, all policies together. Then it answers the
+same held-out problems. What is finished is kept in the output folder and not done again.
+
+    matrix/
+      runs/<training>-seed<n>/        the run folders
+      cells/<cell>-seed<n>.json       what one deployment scores on every problem
+      results.json, table.md, table.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, fields, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import tyro
+from rich.console import Console
+
+import agon_env
+from agents.policy import LLMPolicy
+from agents.sampling import SamplingParams
+from agents.shared_base import SharedBase
+from algos.config import PRESETS, TINY, TrainConfig, load_config
+from algos.console import RunConsole
+from algos.errors import ConfigError
+from algos.evaluate import evaluate
+from algos.records import Record
+from algos.run_folder import write_json
+from algos.statistics import majority_score
+
+Deployment = Literal["single", "majority", "cascade", "self_cascade"]
+"""How an answer is made. "single": one policy answers. "majority": the vote of two of its answers. "cascade": one
+policy drafts, the other reads the draft and answers; in both orders. "self_cascade": one policy does both."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How policies come to be."""
+
+    changes: Mapping[str, Any]
+    """Fields of `TrainConfig`, in place of those of the base config."""
+    solo: bool = False
+    """Whether it trains on the solo contest of the same task."""
+    env_options: tuple[str, ...] = ()
+    """Options of the contest, after those of the base config."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of the table."""
+
+    title: str
+    training: str | None
+    """Name of its training; None deploys the base as it is."""
+    deployment: Deployment
+
+
+def trainings(config: TrainConfig) -> dict[str, Training]:
+    """Return name → training. Each generates 2 × `group_size` texts for every problem; nothing else is changed."""
+    both = 2 * config.group_size
+    shared = {"group_size": 1, "answers": both}
+    return {
+        "grpo": Training({"algorithm": "grpo", "group_size": both}, solo=True),
+        "ppo": Training({"algorithm": "ppo", "group_size": both}, solo=True),
+        "self_refine": Training({"algorithm": "self_refine"}),
+        "cooperative": Training({"algorithm": "cooperative_grpo"}),
+        "no_exchange": Training({"algorithm": "competitive_grpo", **shared}, env_options=("exchange=false",)),
+        "isolated": Training({"algorithm": "competitive_grpo"}, env_options=("exchange=false",)),
+        "agon": Training({"algorithm": "competitive_grpo"}),
+    }
+
+
+CELLS: dict[str, Cell] = {
+    "zero_shot": Cell("zero-shot", None, "single"),
+    "zero_shot_majority": Cell("zero-shot, majority@2", None, "majority"),
+    "moa": Cell("mixture of agents (untrained pair)", None, "cascade"),
+    "ppo": Cell("PPO", "ppo", "single"),
+    "grpo": Cell("GRPO", "grpo", "single"),
+    "grpo_majority": Cell("GRPO, majority@2", "grpo", "majority"),
+    "grpo_self_cascade": Cell("GRPO, self-cascade", "grpo", "self_cascade"),
+    "self_refine": Cell("self-refine", "self_refine", "self_cascade"),
+    "cooperative": Cell("cooperative", "cooperative", "cascade"),
+    "no_exchange": Cell("competitive, no exchange", "no_exchange", "cascade"),
+    "isolated": Cell("competitive, isolated", "isolated", "cascade"),
+    "agon": Cell("Agon", "agon", "cascade"),
+    "agon_single": Cell("Agon, one policy alone", "agon", "single"),
+}
+"""The rows, in the order of the table."""
+
+COMPARISONS: tuple[tuple[str, str], ...] = (
+    ("grpo", "zero_shot"),
+    ("moa", "zero_shot"),
+    ("cooperative", "grpo"),
+    ("agon", "grpo"),
+    ("agon", "grpo_self_cascade"),
+    ("agon", "self_refine"),
+    ("agon", "cooperative"),
+    ("agon", "isolated"),
+    ("agon", "no_exchange"),
+    ("agon_single", "grpo"),
+)
+"""Pairs of rows whose difference is estimated on the same problems."""
+
+
+@dataclass(frozen=True)
+class MatrixConfig:
+    """Train and evaluate every row of the table."""
+
+    train: TrainConfig = field(default_factory=lambda: TINY)
+    """What the rows have in common. Its contest is the duel."""
+    solo_env: str = ""
+    """The contest for one player on the same task; empty: the name of the duel with Solo for Duel."""
+    seeds: int = 3
+    """Runs of each row, with the seeds 0, 1, 2 …"""
+    budget: int = 300_000
+    """Tokens that each row generates in training, all its policies together."""
+    problems: int = 512
+    """Held-out problems, the same for all rows and seeds."""
+    rows: tuple[str, ...] = tuple(CELLS)
+    """Which rows."""
+    workers: int = 1
+    """Runs at a time, each in a process of its own."""
+    output_dir: str = "runs/matrix"
+    """Where everything is kept; a matrix that was stopped goes on there."""
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.rows if name not in CELLS]:
+            raise ConfigError(f"the table has no row {unknown[0]!r}; choose from {', '.join(CELLS)}")
+        for name in ("seeds", "budget", "problems", "workers"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not self.rows:
+            raise ConfigError(f"name at least one row: {', '.join(CELLS)}")
+        if "Duel" not in self.train.env and not self.solo_env:
+            raise ConfigError(f"{self.train.env} has no Duel in its name: name the contest for one player, solo_env")
+
+    @property
+    def solo(self) -> str:
+        """The contest for one player."""
+        return self.solo_env or self.train.env.replace("Duel", "Solo")
+
+    def run_config(self, name: str, seed: int) -> TrainConfig:
+        """Return the config of one training."""
+        training = trainings(self.train)[name]
+        return replace(
+            self.train,
+            **training.changes,
+            env=self.solo if training.solo else self.train.env,
+            env_options=self.train.env_options + training.env_options,
+            sample_budget=self.budget,
+            steps=self.budget,  # the budget ends the run: a step generates more than one token
+            eval_problems=0,
+            seed=seed,
+            output_dir=str(Path(self.output_dir) / "runs"),
+            name=f"{name}-seed{seed}",
+        )
+
+
+def parse_matrix(args: Sequence[str] | None = None, *, description: str = "Train and judge every row") -> MatrixConfig:
+    """Read a config from the command line; `--preset NAME` is what the rows have in common.
+
+    Args:
+        args: the arguments; default: those of the process.
+        description: what `--help` says first.
+    """
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first.add_argument("--preset", choices=list(PRESETS), default="tiny")
+    known, rest = first.parse_known_args(sys.argv[1:] if args is None else args)
+    text = f"{description}\n\nAlso: --preset {{{','.join(PRESETS)}}}, which the flags --train.… override."
+    return tyro.cli(MatrixConfig, args=rest, default=MatrixConfig(train=PRESETS[known.preset]), description=text)
+
+
+def run_matrix(config: MatrixConfig, *, console: RunConsole | None = None) -> dict[str, Any]:
+    """Train and judge whatever of the table is not there yet; write and return the results.
+
+    Raises:
+        ConfigError: the output folder holds a matrix of another config.
+    """
+    from algos.matrix_report import pyplot, write_report
+
+    pyplot()  # what is missing is missed before the work, not after it
+    console = console or RunConsole()
+    folder = Path(config.output_dir)
+    _claim(folder, config)
+    jobs: dict[tuple[str | None, int], list[str]] = {}
+    for name in config.rows:
+        for seed in range(config.seeds):
+            if not _cell_file(folder, name, seed).exists():
+                jobs.setdefault((CELLS[name].training, seed), []).append(name)
+    with console.progress("trained and judged:", len(jobs)) as tick:
+        for number, (training, seed) in enumerate(_do(config, jobs), 1):
+            tick(number, f"{training or 'untrained'}, seed {seed}")
+    cells = {name: [_read(_cell_file(folder, name, seed)) for seed in range(config.seeds)] for name in config.rows}
+    return write_report(folder, cells, config)
+
+
+def _do(config: MatrixConfig, jobs: Mapping[tuple[str | None, int], list[str]]) -> Iterator[tuple[str | None, int]]:
+    if config.workers == 1:
+        for (training, seed), rows in jobs.items():
+            _train_and_judge(config, training, seed, rows)
+            yield training, seed
+        return
+    with ProcessPoolExecutor(config.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        futures = {pool.submit(_train_and_judge, config, *job, rows): job for job, rows in jobs.items()}
+        for future in as_completed(futures):
+            future.result()
+            yield futures[future]
+
+
+def _train_and_judge(config: MatrixConfig, training: str | None, seed: int, rows: Sequence[str]) -> None:
+    """Train once, and deploy the result in every row that takes it."""
+    trained: dict[str, Any] = {"tokens": 0, "steps": 0}
+    run = None
+    if training is not None:
+        run = _train(config.run_config(training, seed))
+        trained = _spent(run)
+    for name in rows:
+        judged = judge(config, CELLS[name].deployment, run=run, seed=seed)
+        record = {"row": name, "seed": seed, "training": {"name": training, **trained}, **judged}
+        write_json(_cell_file(Path(config.output_dir), name, seed), record)
+
+
+def _train(config: TrainConfig) -> Path:
+    """Train, or go on, or take what is finished; the report of the run goes to its folder."""
+    from algos.checkpoint import newest_checkpoint
+    from algos.trainer import train
+
+    run = Path(config.output_dir) / config.run_name()
+    if all((run / name / "adapter_model.safetensors").is_file() for name in config.make_algorithm().policies):
+        return run
+    if run.exists() and newest_checkpoint(run) is None:
+        shutil.rmtree(run)  # stopped before anything was saved
+    run.parent.mkdir(parents=True, exist_ok=True)
+    with open(run.parent / f"{run.name}.log", "a", encoding="utf-8") as log:
+        console = RunConsole(Console(file=log, width=120))
+        return train(config, resume=run if run.exists() else None, console=console)
+
+
+def judge(config: MatrixConfig, deployment: Deployment, *, run: Path | None, seed: int) -> dict[str, Any]:
+    """Answer the held-out problems with the policies of a run, or with the bare base.
+
+    Returns:
+        `scores`: of the final answer to each problem, in order, null where it could not be judged; `problems`: their
+        names; `figures`: those of `Evaluation.summary`, and `tokens_per_answer`.
+    """
+    train = config.train
+    if train.threads:
+        torch.set_num_threads(train.threads)
+    alone = deployment in ("single", "majority")
+    contest = agon_env.make(config.solo if alone else train.env, **train.contest_options())
+    contest = agon_env.make(config.solo if alone else train.env, **{**train.contest_options(), **contest.held_out})
+    base = SharedBase.load(train.model, device=None if train.device == "auto" else train.device)
+    policies = _policies(base, config, run)
+    seats = policies if deployment == "cascade" else policies[:1]
+    players = {player: seats[place % len(seats)] for place, player in enumerate(contest.players)}
+    found, _ = evaluate(
+        lambda: copy.deepcopy(contest),
+        players,
+        problems=config.problems,
+        params=policies[0].params,
+        samples=2 if deployment == "majority" else 1,
+        seed=seed,
+    )
+    problems = len(found.records) // (2 if deployment == "majority" else 1)
+    samples = [found.records[first::problems] for first in range(problems)]
+    scores = [_score(group) for group in samples]
+    return {
+        "problems": [group[0].problem for group in samples],
+        "scores": scores,
+        "figures": {**found.summary(), "tokens_per_answer": (found.tokens_per_problem or 0.0) * len(samples[0])},
+    }
+
+
+def _score(group: Sequence[Record]) -> float | None:
+    """Return the score of the answer to a problem: the one there is, or the vote of several."""
+    known = [(record.answers[record.roles[-1]], record.last) for record in group if record.last is not None]
+    return majority_score([answer for answer, _ in known], [score for _, score in known]) if known else None
+
+
+def _policies(base: SharedBase, config: MatrixConfig, run: Path | None) -> list[LLMPolicy]:
+    train = config.train
+    params = SamplingParams(max_tokens=train.max_tokens, temperature=train.temperature)
+    options: dict[str, Any] = {"params": params, "thinking": train.thinking, "on_long_prompt": train.on_long_prompt}
+    if run is None:
+        return [base.policy(None, **options)]
+    return [base.policy(name, adapter=run / name, **options) for name in load_config(run).make_algorithm().policies]
+
+
+def _spent(run: Path) -> dict[str, Any]:
+    steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n") if line]
+    return {"tokens": int(sum(step["progress/tokens"] for step in steps)), "steps": len(steps)}
+
+
+def _claim(folder: Path, config: MatrixConfig) -> None:
+    """Keep the config in the folder, or make sure that it is the one of what is there."""
+    may_change = ("rows", "seeds", "workers", "output_dir")
+    ours = {f.name: getattr(config, f.name) for f in fields(config) if f.name not in may_change}
+    ours = json.loads(json.dumps({**ours, "train": config.train.to_dict()}))
+    file = folder / "matrix.json"
+    if not file.exists():
+        (folder / "cells").mkdir(parents=True, exist_ok=True)
+        write_json(file, ours)
+        return
+    theirs = json.loads(file.read_text(encoding="utf-8"))
+    if changed := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
+        raise ConfigError(
+            f"{folder} holds a matrix with another {changed[0]}: go on with the same one, or choose another output_dir. "
+            f"Only {', '.join(may_change)} may change"
+        )
+
+
+def _cell_file(folder: Path, name: str, seed: int) -> Path:
+    return folder / "cells" / f"{name}-seed{seed}.json"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    return dict(json.loads(file.read_text(encoding="utf-8")))

@@ -1,0 +1,153 @@
+"""The table of the paper in small: every row is trained and judged, what is finished is not done again."""
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from algos.config import TINY
+from algos.console import RunConsole
+from algos.errors import ConfigError
+from algos.matrix import CELLS, MatrixConfig, parse_matrix, run_matrix, trainings
+from algos.matrix_report import markdown, summarise
+
+SMALL = MatrixConfig(
+    train=dataclasses.replace(TINY, env_options=("difficulty=3",), problems=2, group_size=2, max_tokens=40, lora_rank=2),
+    seeds=2,
+    budget=300,
+    problems=6,
+    rows=("zero_shot", "zero_shot_majority", "moa", "grpo", "grpo_self_cascade", "no_exchange", "agon"),
+)
+
+
+def quiet() -> RunConsole:
+    return RunConsole(Console(file=io.StringIO(), width=100))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> MatrixConfig:
+    config = dataclasses.replace(SMALL, output_dir=str(tmp_path_factory.mktemp("matrix")))
+    run_matrix(config, console=quiet())
+    return config
+
+
+def test_every_row_is_judged_on_the_same_problems_and_trained_with_the_same_budget(finished: MatrixConfig) -> None:
+    folder = Path(finished.output_dir)
+    cells = [json.loads(file.read_text(encoding="utf-8")) for file in sorted((folder / "cells").glob("*.json"))]
+    assert len(cells) == len(SMALL.rows) * SMALL.seeds
+    assert len({tuple(cell["problems"]) for cell in cells}) == 1
+    assert all(len(cell["scores"]) == SMALL.problems for cell in cells)
+    for cell in cells:
+        if cell["training"]["name"] is None:
+            assert cell["training"]["tokens"] == 0
+        else:  # the step that passes the budget is finished
+            assert SMALL.budget <= cell["training"]["tokens"] < SMALL.budget + 2 * 4 * SMALL.train.max_tokens
+
+
+def test_what_a_row_shows_is_counted_from_its_scores(finished: MatrixConfig) -> None:
+    folder = Path(finished.output_dir)
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    scores = [
+        score
+        for seed in range(SMALL.seeds)
+        for score in json.loads((folder / "cells" / f"agon-seed{seed}.json").read_text(encoding="utf-8"))["scores"]
+    ]
+    assert results["rows"]["agon"]["pass1"]["value"] == pytest.approx(sum(scores) / len(scores))
+    assert {(d["row"], d["minus"]) for d in results["differences"]} == {
+        ("grpo", "zero_shot"),
+        ("moa", "zero_shot"),
+        ("agon", "grpo"),
+        ("agon", "grpo_self_cascade"),
+        ("agon", "no_exchange"),
+    }
+    table = (folder / "table.md").read_text(encoding="utf-8")
+    assert all(CELLS[name].title in table for name in SMALL.rows)
+    assert (folder / "table.png").stat().st_size > 10_000
+
+
+def test_a_second_call_does_nothing_again_and_a_lost_cell_is_judged_again(finished: MatrixConfig) -> None:
+    folder = Path(finished.output_dir)
+    cells = {file: file.stat().st_mtime_ns for file in (folder / "cells").iterdir()}
+    runs = {file: file.stat().st_mtime_ns for file in (folder / "runs").glob("*/*")}
+    before = (folder / "results.json").read_text(encoding="utf-8")
+    lost = folder / "cells" / "agon-seed1.json"
+    lost.unlink()
+    run_matrix(finished, console=quiet())
+    changed = {file for file in cells if file.stat().st_mtime_ns != cells[file]}
+    assert changed == {lost}
+    assert {file: file.stat().st_mtime_ns for file in (folder / "runs").glob("*/*")} == runs
+    assert (folder / "results.json").read_text(encoding="utf-8") == before
+
+
+def test_another_matrix_does_not_go_into_the_same_folder(finished: MatrixConfig) -> None:
+    with pytest.raises(ConfigError, match="another budget"):
+        run_matrix(dataclasses.replace(finished, budget=500), console=quiet())
+
+
+def test_a_run_that_was_stopped_goes_on(finished: MatrixConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from algos.run import Run
+    from algos.trainer import Interrupted
+
+    config = dataclasses.replace(finished, output_dir=str(tmp_path), rows=("grpo",), seeds=1)
+    config = dataclasses.replace(config, train=dataclasses.replace(config.train, checkpoint_every=1))
+    advance, steps = Run.advance, []
+
+    def stops(run: Run) -> object:
+        if steps:
+            raise KeyboardInterrupt
+        steps.append(run.step)
+        return advance(run)
+
+    monkeypatch.setattr(Run, "advance", stops)
+    with pytest.raises(Interrupted):
+        run_matrix(config, console=quiet())
+    assert not list((tmp_path / "cells").iterdir())
+    monkeypatch.setattr(Run, "advance", advance)
+    run_matrix(config, console=quiet())
+    went_on, whole = (Path(each.output_dir) / "cells" / "grpo-seed0.json" for each in (config, finished))
+    assert json.loads(went_on.read_text(encoding="utf-8"))["scores"] == json.loads(whole.read_text(encoding="utf-8"))["scores"]
+
+
+def test_every_training_generates_as_many_texts_for_a_problem() -> None:
+    for name in trainings(TINY):
+        if name == "ppo":
+            continue
+        config = MatrixConfig().run_config(name, 0)
+        texts = config.group_size * config.answers
+        if config.env == MatrixConfig().train.env:  # a duel also drafts
+            texts += config.group_size
+        assert texts in (2 * TINY.group_size, 2 * TINY.group_size + 1), name
+
+
+def test_rows_and_numbers_that_can_not_be_are_refused() -> None:
+    for changes, message in (
+        ({"rows": ("nobody",)}, "no row 'nobody'"),
+        ({"rows": ()}, "at least one row"),
+        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"train": dataclasses.replace(TINY, env="ArithmeticSolo-v0")}, "no Duel in its name"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            dataclasses.replace(SMALL, **changes)
+
+
+def test_the_command_line_overrides_the_preset() -> None:
+    config = parse_matrix(["--preset", "smollm2", "--seeds", "5", "--train.problems", "3", "--rows", "grpo", "agon"])
+    assert (config.train.model, config.train.problems, config.seeds, config.rows) == ("smollm2-135m", 3, 5, ("grpo", "agon"))
+
+
+def test_unknown_scores_are_left_out_of_a_mean() -> None:
+    cell = {
+        "problems": ["a", "b"],
+        "scores": [1.0, None],
+        "training": {"tokens": 0, "steps": 0},
+        "figures": {"tokens_per_answer": 3.0},
+    }
+    results = summarise({"zero_shot": [cell]}, dataclasses.replace(SMALL, seeds=1))
+    assert results["rows"]["zero_shot"]["pass1"]["value"] == 1.0
+    assert "| zero-shot | 100.0 [100.0, 100.0] | 3.0 | 0 |" in markdown(results, brief=True)
+    other = {**cell, "problems": ["b", "a"]}
+    with pytest.raises(ValueError, match="not judged on the same problems"):
+        summarise({"zero_shot": [cell], "moa": [other]}, dataclasses.replace(SMALL, seeds=1))
