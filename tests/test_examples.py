@@ -58,6 +58,13 @@ def test_train_competitive(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "ArithmeticDuel-v0-competitive_grpo-seed0" / "summary.json").exists()
 
 
+def test_train_self_refine(tmp_path: Path) -> None:
+    assert "answers right (pass@1)" in run("train_self_refine.py", *QUICK, cwd=tmp_path)
+    folder = tmp_path / "runs" / "ArithmeticDuel-v0-self_refine-seed0"
+    assert (folder / "alice").exists()
+    assert not (folder / "bob").exists()
+
+
 def test_train_cooperative(tmp_path: Path) -> None:
     assert "answers right (pass@1)" in run("train_cooperative.py", *QUICK, cwd=tmp_path)
     folder = tmp_path / "runs" / "ArithmeticDuel-v0-cooperative_grpo-seed0"

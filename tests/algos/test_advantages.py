@@ -1,10 +1,11 @@
 """Advantages. Traps T27, T32-T36 and T44 of the reported faults, and the null property of competition without exchange."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agon_env.rewards import make_rule, total
@@ -19,6 +20,7 @@ REWARDS = st.lists(st.one_of(st.none(), FINITE, st.sampled_from([0.0, 1.0])), mi
     [
         ("std", [1, -1, 1, -1, math.sqrt(2), -math.sqrt(0.5), -math.sqrt(0.5)]),
         ("mean", [0.5, -0.5, 0.5, -0.5, 2 / 3, -1 / 3, -1 / 3]),
+        ("leave_one_out", [2 / 3, -2 / 3, 2 / 3, -2 / 3, 1, -1 / 2, -1 / 2]),
     ],
 )
 def test_hand_worked(normalize, expected):
@@ -38,7 +40,7 @@ def test_std_is_the_population_one():
 
 
 @pytest.mark.parametrize("rewards", [[0.1 + 0.2, 0.3, 0.3], [1.0] * 5, [0.7, 0.7 + 9e-7]])
-@pytest.mark.parametrize("normalize", ["std", "mean"])
+@pytest.mark.parametrize("normalize", ["std", "mean", "leave_one_out"])
 def test_group_without_spread_is_dropped_with_exact_zeros(rewards, normalize):
     result = group_advantages(rewards, ["a"] * len(rewards), normalize=normalize)
     assert (result.values == 0).all()
@@ -71,7 +73,7 @@ def test_zero_inside_a_kept_group_is_kept():
     assert result.kept[1]
 
 
-@pytest.mark.parametrize("normalize", ["std", "mean"])
+@pytest.mark.parametrize("normalize", ["std", "mean", "leave_one_out"])
 @given(data=st.data(), rewards=REWARDS)
 def test_order_of_rows_changes_nothing(normalize, data, rewards):
     groups = data.draw(st.lists(st.sampled_from(["a", ("b", 1), 3]), min_size=len(rewards), max_size=len(rewards)))
@@ -142,12 +144,48 @@ def test_with_exchange_competition_is_not_null():
     assert competitive[0] > plain[0] > competitive[1]
 
 
+def expected_gradient(size, *, p, rival_fails, bonus):
+    """The exact expectation of Σ A·∂log π/∂p in the isolated cell, over a group of `size` and over its hidden drafts.
+
+    A policy that is right with probability p; each rollout meets a draft of its own, which fails with probability
+    `rival_fails` whatever the rollout does; advantages are centred alone.
+    """
+    rule, total_gradient = make_rule("competitive", bonus=bonus), 0.0
+    for own in product((0.0, 1.0), repeat=size):
+        for rivals in product((0.0, 1.0), repeat=size):
+            chance = math.prod(p if s else 1 - p for s in own) * math.prod(
+                1 - rival_fails if r else rival_fails for r in rivals
+            )
+            rewards = [total(rule({"drafter": r, "challenger": s})["challenger"]) for s, r in zip(own, rivals, strict=True)]
+            values = group_advantages(rewards, ["x"] * size, normalize="mean").values
+            score = [1 / p if s else -1 / (1 - p) for s in own]
+            total_gradient += chance * float(values @ np.array(score))
+    return total_gradient
+
+
+@settings(max_examples=40)
+@given(size=st.integers(2, 4), p=st.floats(0.05, 0.95), rival_fails=st.floats(0, 1), bonus=st.floats(0, 5))
+def test_the_isolated_cell_has_grpos_gradient_up_to_a_factor(size, p, rival_fails, bonus):
+    """In expectation 1 + λ·P(rival fails): a hidden rival is noise, and a larger step."""
+    plain = expected_gradient(size, p=p, rival_fails=1.0, bonus=0.0)
+    assert plain == pytest.approx(size - 1)  # (n − 1)·dp/dp: the group's own mean takes one share away
+    isolated = expected_gradient(size, p=p, rival_fails=rival_fails, bonus=bonus)
+    assert isolated == pytest.approx((1 + bonus * rival_fails) * plain, rel=1e-6)
+
+
+@given(scores=st.lists(st.floats(0, 1), min_size=2, max_size=6))
+def test_zero_sum_rewards_sum_to_zero_whatever_the_number_of_players(scores):
+    paid = make_rule("zero_sum")({f"role {number}": score for number, score in enumerate(scores)})
+    assert sum(total(components) for components in paid.values()) == pytest.approx(0, abs=1e-9)
+
+
 @given(a=st.floats(0, 1), b=st.floats(0, 1), bonus=st.floats(0, 5))
 def test_rivalry(a, b, bonus):
     """The margin sums to 0 over the pair; swapping players swaps rewards; a tie pays no bonus."""
     competitive, zero_sum = make_rule("competitive", bonus=bonus), make_rule("zero_sum")
-    pair, swapped = competitive({"d": a, "c": b}), competitive({"d": b, "c": a})
-    assert (pair["d"], pair["c"]) == (swapped["c"], swapped["d"])
+    for rule in (competitive, zero_sum, make_rule("outcome")):
+        pair, swapped = rule({"d": a, "c": b}), rule({"d": b, "c": a})
+        assert (pair["d"], pair["c"]) == (swapped["c"], swapped["d"])
     margins = zero_sum({"d": a, "c": b})
     assert total(margins["d"]) + total(margins["c"]) == pytest.approx(0)
     assert competitive({"d": a, "c": a})["d"]["bonus"] == 0
