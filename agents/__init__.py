@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agents.majority_vote import MajorityVote
     from agents.mixture_of_agents import MixtureOfAgents
     from agents.policy import LLMPolicy
-    from agents.scripted import Oracle, Random
+    from agents.scripted import Copycat, Oracle, Random
     from agents.self_refine import SelfRefine
     from agents.shared_base import SharedBase
 
@@ -39,6 +39,7 @@ __all__ = [
     "Agent",
     "Cascade",
     "Completion",
+    "Copycat",
     "Engine",
     "Ensemble",
     "FunctionAgent",
@@ -66,6 +67,7 @@ _LAZY = {
     "LLMPolicy": "agents.policy",
     "MajorityVote": "agents.majority_vote",
     "MixtureOfAgents": "agents.mixture_of_agents",
+    "Copycat": "agents.scripted",
     "Oracle": "agents.scripted",
     "Random": "agents.scripted",
     "SelfRefine": "agents.self_refine",

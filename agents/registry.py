@@ -28,6 +28,7 @@ class _Entry:
 _entries: dict[str, _Entry] = {
     "random": _Entry("agents.scripted:Random", "a legal text where the game names them (env=), garbage elsewhere"),
     "oracle": _Entry("agents.scripted:Oracle", "the game's own solution (env=)"),
+    "copycat": _Entry("agents.scripted:Copycat", "what was said last, repeated (env=)"),
     "human": _Entry("agents.human:Human", "a person at the terminal"),
     "hf": _Entry("agents.shared_base:load_policy", "hf:SOURCE, a Hugging Face model: a folder or a hub id (adapter=, params=)"),
     "embedded": _Entry(lambda **kwargs: make("hf:embedded", **kwargs), "the small model in this package"),

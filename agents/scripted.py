@@ -1,4 +1,4 @@
-"""Players without a model: `Random` for garbage and legal noise, `Oracle` for correct play."""
+"""Players without a model: `Random` for garbage and legal noise, `Oracle` for correct play, `Copycat` for imitation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,19 @@ _ALPHABET = [
 ]
 
 
-class Random(Agent):
+class Spectator(Agent):
+    """A player that looks at the contests themselves, not only at observations. Who plays rollouts shows them to it."""
+
+    def __init__(self, *, env: Contest | VectorContest | None = None) -> None:
+        """Make a player that watches the contests of `env`."""
+        self.env = env
+
+    def watch(self, env: Contest | VectorContest) -> None:
+        """Look at the contests of `env` from now on."""
+        self.env = env
+
+
+class Random(Spectator):
     """Draws one of the legal texts where the game names them, and garbage elsewhere."""
 
     def __init__(self, *, env: Contest | VectorContest | None = None, seed: int = 0, max_length: int = 80) -> None:
@@ -36,7 +48,7 @@ class Random(Agent):
             seed: begins its random numbers.
             max_length: most characters (or marks) of garbage.
         """
-        self.env = env
+        super().__init__(env=env)
         self.max_length = max_length
         self.seed(seed)
 
@@ -58,12 +70,8 @@ class Random(Agent):
         return "".join(self._rng.choice(_ALPHABET, size=int(self._rng.integers(self.max_length + 1))))
 
 
-class Oracle(Agent):
-    """Plays the game's own solution: it sees the contest, not only the observation."""
-
-    def __init__(self, *, env: Contest | VectorContest) -> None:
-        """Make a player for the contests of `env`."""
-        self.env = env
+class Oracle(Spectator):
+    """Plays the game's own solution."""
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         """Return the solution for each observation.
@@ -83,6 +91,20 @@ class Oracle(Agent):
                 'make the oracle with the env that it plays in, agents.make("oracle", env=env), and reset that env first',
             )
         return contest.solution(observation.role)
+
+
+class Copycat(Spectator):
+    """Repeats what was said last in the contest; says nothing where nobody has spoken.
+
+    As the challenger of a duel it hands the draft on, so that it fixes nothing and breaks nothing.
+    """
+
+    def act(self, observations: Sequence[Observation]) -> list[Action]:
+        """Return the last text of each contest."""
+        return [Action(self._last_text(contest)) for contest in _contests(self.env, observations)]
+
+    def _last_text(self, contest: Contest | None) -> str:
+        return contest.transcript.events[-1].text if contest is not None and contest.transcript.events else ""
 
 
 def _contests(env: Contest | VectorContest | None, observations: Sequence[Observation]) -> list[Contest | None]:

@@ -114,8 +114,9 @@ def evaluate(
     total = problems * samples
     for first in range(0, total, batch):
         places = range(first, min(first + batch, total))
+        contest = make_contest()
         starts = [
-            _start(make_contest(), place % problems, size=size, swap=both_orders and (place % problems + place // problems) % 2)
+            held_out_start(contest, place % problems, swap=both_orders and (place % problems + place // problems) % 2 == 1)
             for place in places
         ]
         played.append(rollout(make_contest, agents, starts, params=params, seed=seed + first, sample=sample))
@@ -202,9 +203,10 @@ def _spent(agents: Iterable[Agent]) -> int:
     return sum(getattr(agent, "tokens_spent", 0) for agent in {id(agent): agent for agent in agents}.values())
 
 
-def _start(contest: Contest, place: int, *, size: int | None, swap: bool | int) -> Start:
+def held_out_start(contest: Contest, place: int, *, swap: bool = False) -> Start:
+    """Return the start of the contest on the held-out problem at `place`, with the roles swapped or not."""
     players = contest.players[::-1] if swap else contest.players
     options: dict[str, Any] = {"roles": dict(zip(players, contest.roles, strict=True))}
     if "index" in contest.option_names:
-        options["index"] = problem_index(place, size=size, seed=0)
+        options["index"] = problem_index(place, size=task_size(contest), seed=0)
     return Start(seed=HELD_OUT_SEEDS + place, options=options)

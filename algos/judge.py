@@ -22,6 +22,7 @@ def evaluate_policies(
     *,
     problems: int,
     params: SamplingParams,
+    samples: int = 1,
     seed: int,
     sample: Sample,
     on_contest: Callable[[int], None] | None = None,
@@ -36,6 +37,7 @@ def evaluate_policies(
         policies: name → policy.
         problems: contests to play, divided among the groups.
         params: how the policies sample.
+        samples: contests on each problem.
         seed: the same seed gives the same contests.
         sample: generates the tokens.
         on_contest: told how many contests have ended.
@@ -54,6 +56,7 @@ def evaluate_policies(
             {player: policies[name] for player, name in zip(seats, group, strict=True)},
             problems=max(1, problems // len(groups)),
             params=params,
+            samples=samples,
             seed=seed,
             sample=sample,
             on_contest=None if on_contest is None else lambda more, done=done: on_contest(done + more),  # type: ignore[misc]

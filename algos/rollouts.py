@@ -21,6 +21,7 @@ import numpy as np
 from agents.agent import Agent, actions_of
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
+from agents.scripted import Spectator
 from agon_env.contest import Contest
 from agon_env.rewards import total
 from agon_env.types import Action, Observation, Reward
@@ -151,6 +152,9 @@ def _advance(
         waiting[observation.player].append((index, observation))
     actions: dict[int, Action] = {}
     moves: list[_Move] = []
+    for spectator in players.values():
+        if isinstance(spectator, Spectator):
+            spectator.watch(contests)
     for player, asked in waiting.items():
         agent, observations = players[player], [observation for _, observation in asked]
         name = agent.name if isinstance(agent, LLMPolicy) else None

@@ -29,7 +29,7 @@ def main(env: str = "ArithmeticDuel-v0", players: tuple[str, ...] = ("embedded",
     if len(players) != len(seats):
         given = " ".join(["--players", *players])
         sys.exit(f"{env} needs {len(seats)} players ({', '.join(seats)}), not {len(players)}: {given}")
-    needs_contest = {"oracle", "random"}
+    needs_contest = {"oracle", "random", "copycat"}
     seated = {
         player: agents.make(name, **({"env": contest} if name in needs_contest else {}))
         for player, name in zip(seats, players, strict=True)

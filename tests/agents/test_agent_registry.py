@@ -53,7 +53,7 @@ def test_wrong_names_and_arguments_say_what_is_wrong() -> None:
     with pytest.raises(NameNotFound, match="oracle"):
         agents.make("nothing like it")
     with pytest.raises(Error, match="can't be made"):
-        agents.make("oracle")
+        agents.make("copycat", volume=3)
     with pytest.raises(Error, match="can't be made"):
         agents.make("random", volume=3)
     agents.register("number", lambda: 3)

@@ -8,7 +8,7 @@ import agents
 import agon_env
 from agents.cascade import Cascade
 from agents.human import Human
-from agents.scripted import Oracle, Random
+from agents.scripted import Copycat, Oracle, Random
 from agon_env.contest import Contest
 from agon_env.errors import Error
 from agon_env.types import Action, Observation
@@ -66,6 +66,21 @@ def test_the_oracle_refuses_what_its_contests_do_not_ask() -> None:
     env.reset(seed=0)
     with pytest.raises(Error, match="oracle"):
         Oracle(env=env)(asked("Something else."))
+
+
+def test_a_player_that_was_shown_no_contest_says_so_or_says_nothing() -> None:
+    with pytest.raises(Error, match=r'agents\.make\("oracle", env=env\)'):
+        Oracle()(asked())
+    assert Copycat()(asked()).text == ""
+
+
+def test_the_copycat_hands_the_last_text_on() -> None:
+    env = agon_env.make("ArithmeticDuel-v0")
+    copycat = Copycat(env=env)
+    obs, _ = env.reset(seed=0)
+    assert copycat(obs).text == ""
+    obs, *_ = env.step("the draft\u2028")
+    assert copycat(obs).text == "the draft\u2028"
 
 
 def test_a_contest_that_was_not_reset_is_skipped() -> None:

@@ -141,6 +141,34 @@ def test_train_then_eval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     figures = json.loads(capsys.readouterr().out)
     after = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))["after"]
     assert {key: figures[key] for key in after if key != "ci95"} == {key: after[key] for key in after if key != "ci95"}
+    assert set(figures["by_order"]) == {"alice → bob", "bob → alice"}
+    assert set(figures["kl"]) == {"alice_bob"}
+
+
+def test_eval_against_players_that_stand_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fast = [*FAST, "--output-dir", str(tmp_path), "--name", "run", "--env-options", "difficulty=[2,3]"]
+    assert agon("train", *fast, monkeypatch=monkeypatch) == 0
+    capsys.readouterr()
+    still = ("base", "oracle", "random", "copycat")
+    options = ("--problems", "4", "--samples", "2", "--against", *still)
+    assert agon("eval", str(tmp_path / "run"), *options, monkeypatch=monkeypatch) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert card["n"] == 8
+    assert set(card["pass_at"]) == {"pass@2", "maj@2"}
+    assert sum(part["n"] for part in card["by_difficulty"].values()) == 8
+    assert 0 <= card["disagreement"] <= 1
+    assert {name: set(found) for name, found in card["against"].items()} == {name: {"alice", "bob"} for name in still}
+    for policy in ("alice", "bob"):
+        against = {name: card["against"][name][policy] for name in still}
+        assert against["oracle"][f"{policy} → oracle"]["answer_pass1"] == 1.0
+        assert against["random"][f"{policy} → random"]["answer_pass1"] == 0.0
+        copied = against["copycat"][f"{policy} → copycat"]
+        assert copied["answer_pass1"] == copied["draft_pass1"]
+        assert copied.get("fix_rate", 0.0) == copied.get("break_rate", 0.0) == 0.0
+    assert agon("eval", str(tmp_path / "run"), "--against", "nobody", monkeypatch=monkeypatch) == 2
+    assert "no player 'nobody'" in capsys.readouterr().err
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:

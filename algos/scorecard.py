@@ -1,0 +1,128 @@
+"""What is to be known of a trained run: its policies on held-out problems, with and without each other.
+
+A reward of self-play hides collapse: two policies can agree on nonsense and pay each other for it. So a scorecard is made
+on held-out problems, and the policies can also be set against players that stand still: the frozen base, an oracle,
+a player that says garbage, and one that copies.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import agents
+from agents.agent import Agent
+from algos.divergence import policy_divergence
+from algos.evaluate import Evaluation, evaluate, held_out_start
+from algos.judge import evaluate_policies
+from algos.policies import make_policy
+from algos.records import Record
+from algos.rollouts import rollout
+
+if TYPE_CHECKING:
+    from algos.run import Run
+
+OPPONENTS = ("base", "oracle", "random", "copycat")
+"""Players that stand still, by the names that `scorecard` takes."""
+PROBE_PROBLEMS = 16
+"""Problems on which the divergence of the policies is estimated."""
+
+
+def scorecard(
+    run: Run,
+    *,
+    samples: int = 1,
+    against: Sequence[str] = (),
+    on_contest: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Play held-out problems with the policies of a run, and return the figures as plain JSON values.
+
+    Args:
+        run: whose policies, contest, problems and seed are taken.
+        samples: contests on each problem; from 2 on there are pass@k, majority votes and the disagreement of drafts.
+        against: opponents of each policy: "base" is its own frozen base, others are names that `agents.make` knows.
+        on_contest: told how many contests of the policies among themselves have ended.
+
+    Returns:
+        The figures of `Evaluation.summary`, and of its parts: `by_difficulty`, `by_topic`, `by_order` (who answers whom);
+        `wins`: policy → seat → share of contests won, a draw being half; `kl`: nats per token between the policies;
+        `against`: opponent → policy → figures of their contests.
+    """
+    judged, _ = evaluate_policies(
+        run.held_out,
+        run.policies,
+        problems=run.config.eval_problems,
+        params=run.params,
+        samples=samples,
+        seed=run.config.seed,
+        sample=run.sample,
+        on_contest=on_contest,
+    )
+    card = judged.summary() | _parts(judged)
+    if len(run.held_out.roles) > 1:
+        card["by_order"] = _brief(judged.by(lambda record: " → ".join(record.players[role] for role in record.roles)))
+        card["wins"] = wins(judged.records)
+    card["kl"] = _divergence(run)
+    card["against"] = {name: _against(run, name) for name in against}
+    return {key: value for key, value in card.items() if value != {}}
+
+
+def wins(records: Iterable[Record]) -> dict[str, dict[str, float]]:
+    """Return player → role → share of its contests there that it won; a draw is half a win."""
+    shares: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        for role, player in record.players.items():
+            shares[player][role].append(0.5 if record.winner is None else float(record.winner == role))
+    return {player: {role: fmean(own) for role, own in seats.items()} for player, seats in sorted(shares.items())}
+
+
+def _parts(judged: Evaluation) -> dict[str, Any]:
+    """Return the figures by difficulty and by topic, where there are several."""
+    found = {
+        "by_difficulty": judged.by(lambda record: record.difficulty),
+        "by_topic": judged.by(lambda record: record.topic),
+    }
+    return {name: _brief(parts) for name, parts in found.items() if len(parts) > 1}
+
+
+def _brief(parts: dict[str, Evaluation]) -> dict[str, Any]:
+    names = ("n", "answer_pass1", "draft_pass1", "fix_rate", "break_rate", "tokens_per_problem", "ci95")
+    return {part: {key: value for key, value in found.summary().items() if key in names} for part, found in parts.items()}
+
+
+def _divergence(run: Run) -> dict[str, float]:
+    contest = run.held_out
+    starts = [held_out_start(contest, place, swap=place % 2 == 1) for place in range(PROBE_PROBLEMS)]
+    policies = list(run.policies.values())
+    players = {player: policies[seat % len(policies)] for seat, player in enumerate(contest.players)}
+    played = rollout(
+        lambda: copy.deepcopy(contest), players, starts, params=run.params, seed=run.config.seed, sample=run.sample
+    )
+    found = policy_divergence(run.policies, run.learners, played.turns, temperature=run.params.temperature)
+    return {name.removeprefix("pair/kl_"): value for name, value in found.items()}
+
+
+def _against(run: Run, name: str) -> dict[str, Any]:
+    """Return policy → how it does against a player that stands still, in both seats."""
+    found = {}
+    seats = run.held_out.players
+    for policy_name, policy in run.policies.items():
+        opponent: Agent = make_policy(policy.base, None, run.config) if name == "base" else agents.make(name)
+        judged, _ = evaluate(
+            lambda: copy.deepcopy(run.held_out),
+            {player: policy if player == seats[0] else opponent for player in seats},
+            problems=run.config.eval_problems,
+            params=run.params,
+            seed=run.config.seed,
+            sample=run.sample,
+        )
+        called = {seats[0]: policy_name, **dict.fromkeys(seats[1:], name)}
+        orders = judged.by(lambda record: " → ".join(called[record.players[role]] for role in record.roles))  # noqa: B023
+        found[policy_name] = {
+            "wins": {called[player]: seats for player, seats in wins(judged.records).items()}[policy_name],
+            **_brief(orders),
+        }
+    return found
