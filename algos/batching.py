@@ -1,27 +1,56 @@
 """Rows → padded tensors, and rows → micro-batches of bounded size.
 
-Dimension suffixes: `B` rows, `S` positions of prompt and completion, `T` positions of the completion.
+Dimension suffixes: `B` rows, `S` positions of prompt and completion, `T` positions of the completion, `N` completion
+tokens of all rows, `D` width of the model.
 Padding is on the right, where it can't reach a real token: attention is causal, and the state of a linear
 attention runs from left to right.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from algos.types import Row
 
+SHARED_SPREAD = 8
+"""Attention holds the keys and values of a prompt once for each row that shares it. They are a tenth to a thirtieth of
+what a layer keeps of a token, so this many times the token budget adds less than the budget itself."""
 
-@dataclass(frozen=True)
-class PaddedRows:
-    """Rows as tensors. Which position is what follows from lengths alone, never from a token's id."""
+
+@dataclass(frozen=True, kw_only=True)
+class Completions:
+    """What the loss needs of some rows, whichever way their hidden states are computed."""
+
+    target_ids_N: Tensor
+    """The ids of all completion tokens, row after row."""
+    mask_BT: Tensor
+    """True at the tokens of the completion, its end-of-sequence token included."""
+    old_logp_BT: Tensor
+    ref_logp_BT: Tensor | None
+    weight_BT: Tensor | None
+    advantages_B: Tensor
+
+    def predictors(self, decoder: nn.Module) -> Tensor:
+        """Return the hidden states that predict the completion tokens, shape (N, D).
+
+        Args:
+            decoder: a transformers model without its head.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddedRows(Completions):
+    """Rows side by side. Which position is what follows from lengths alone, never from a token's id."""
 
     input_ids_BS: Tensor
     attention_mask_BS: Tensor
@@ -30,17 +59,16 @@ class PaddedRows:
     """0, 1, 2, … in every row."""
     predicts_BS: Tensor
     """True where the *next* token belongs to the completion: the position before it up to the last but one."""
-    mask_BT: Tensor
-    """True at the tokens of the completion, its end-of-sequence token included."""
-    old_logp_BT: Tensor
-    ref_logp_BT: Tensor | None
-    weight_BT: Tensor | None
-    advantages_B: Tensor
 
-    @property
-    def target_ids_N(self) -> Tensor:
-        """The ids of all completion tokens, row after row, shape (N,)."""
-        return self.input_ids_BS[:, 1:][self.predicts_BS[:, :-1]]
+    def predictors(self, decoder: nn.Module) -> Tensor:
+        """Run the decoder on the padded rows."""
+        hidden_BSD = decoder(
+            input_ids=self.input_ids_BS,
+            attention_mask=self.attention_mask_BS,
+            position_ids=self.position_ids_BS,
+            use_cache=False,
+        ).last_hidden_state
+        return hidden_BSD[self.predicts_BS]
 
 
 def pad_rows(rows: Sequence[Row], *, device: torch.device | str = "cpu") -> PaddedRows:
@@ -54,28 +82,54 @@ def pad_rows(rows: Sequence[Row], *, device: torch.device | str = "cpu") -> Padd
         ValueError: a row has no prompt, its log-probabilities or weights do not fit its completion or are not
             finite, or only some rows have reference log-probabilities or weights.
     """
-    _check(rows)
+    completions = completion_tensors(rows, device=device)
     prompts_B = np.array([len(row.prompt_ids) for row in rows])[:, None]
     completions_B = np.array([len(row.completion_ids) for row in rows])[:, None]
     places_S = np.arange((prompts_B + completions_B).max())
     is_token_BS = places_S < prompts_B + completions_B
-    mask_BT = np.arange(completions_B.max()) < completions_B
     ids = chain.from_iterable(chain(row.prompt_ids, row.completion_ids) for row in rows)
+    return PaddedRows(
+        input_ids_BS=to_device(_fill(is_token_BS, ids, np.int64), device),
+        attention_mask_BS=to_device(is_token_BS.astype(np.int64), device),
+        position_ids_BS=torch.arange(len(places_S), device=device).expand(len(rows), -1),
+        predicts_BS=to_device((places_S >= prompts_B - 1) & (places_S < prompts_B + completions_B - 1), device),
+        **completions,
+    )
+
+
+class CompletionTensors(TypedDict):
+    """The fields of `Completions`."""
+
+    target_ids_N: Tensor
+    mask_BT: Tensor
+    old_logp_BT: Tensor
+    ref_logp_BT: Tensor | None
+    weight_BT: Tensor | None
+    advantages_B: Tensor
+
+
+def completion_tensors(rows: Sequence[Row], *, device: torch.device | str) -> CompletionTensors:
+    """Return the fields of `Completions` for some rows; see `pad_rows` for the errors."""
+    _check(rows)
+    completions_B = np.array([len(row.completion_ids) for row in rows])[:, None]
+    mask_BT = np.arange(completions_B.max()) < completions_B
 
     def per_token(get: Callable[[Row], Sequence[float] | None]) -> Tensor:
-        return _to(_fill(mask_BT, chain.from_iterable(get(row) or () for row in rows), np.float32), device)
+        return to_device(_fill(mask_BT, chain.from_iterable(get(row) or () for row in rows), np.float32), device)
 
-    return PaddedRows(
-        input_ids_BS=_to(_fill(is_token_BS, ids, np.int64), device),
-        attention_mask_BS=_to(is_token_BS.astype(np.int64), device),
-        position_ids_BS=torch.arange(len(places_S), device=device).expand(len(rows), -1),
-        predicts_BS=_to((places_S >= prompts_B - 1) & (places_S < prompts_B + completions_B - 1), device),
-        mask_BT=_to(mask_BT, device),
-        old_logp_BT=per_token(lambda row: row.old_logprobs),
-        ref_logp_BT=None if rows[0].ref_logprobs is None else per_token(lambda row: row.ref_logprobs),
-        weight_BT=None if rows[0].weights is None else per_token(lambda row: row.weights),
-        advantages_B=torch.tensor([row.advantage for row in rows], dtype=torch.float32, device=device),
-    )
+    return {
+        "target_ids_N": to_device(np.fromiter(chain.from_iterable(row.completion_ids for row in rows), np.int64), device),
+        "mask_BT": to_device(mask_BT, device),
+        "old_logp_BT": per_token(lambda row: row.old_logprobs),
+        "ref_logp_BT": None if rows[0].ref_logprobs is None else per_token(lambda row: row.ref_logprobs),
+        "weight_BT": None if rows[0].weights is None else per_token(lambda row: row.weights),
+        "advantages_B": torch.tensor([row.advantage for row in rows], dtype=torch.float32, device=device),
+    }
+
+
+def to_device(array: NDArray, device: torch.device | str) -> Tensor:
+    """Return an array as a tensor on `device`."""
+    return torch.from_numpy(array).to(device)
 
 
 def micro_batches(rows: Sequence[Row], token_budget: int) -> list[list[int]]:
@@ -89,9 +143,8 @@ def micro_batches(rows: Sequence[Row], token_budget: int) -> list[list[int]]:
         Indices into `rows`, each exactly once, the longest rows first: what does not fit into memory fails at
         once. To restore the order, assign the results of a micro-batch to its indices.
     """
-    if token_budget < 1:
-        raise ValueError(f"token_budget must be at least 1, not {token_budget}")
-    lengths = [len(row.prompt_ids) + len(row.completion_ids) for row in rows]
+    _check_budget(token_budget)
+    lengths = [_length(row) for row in rows]
     order = sorted(range(len(rows)), key=lambda index: -lengths[index])
     pieces = []
     while order:
@@ -101,15 +154,49 @@ def micro_batches(rows: Sequence[Row], token_budget: int) -> list[list[int]]:
     return pieces
 
 
+def shared_batches(rows: Sequence[Row], token_budget: int) -> list[list[int]]:
+    """Divide rows into micro-batches in which rows with the same prompt are neighbours, and their prompt counts once.
+
+    Args:
+        rows: the rows.
+        token_budget: most tokens of one micro-batch. A row that is longer goes alone. With every prompt counted for
+            each of its rows, as attention keeps it, there are at most `SHARED_SPREAD` times as many.
+
+    Returns:
+        Indices into `rows`, as `micro_batches` does.
+    """
+    _check_budget(token_budget)
+    groups: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+    for index in sorted(range(len(rows)), key=lambda index: -len(rows[index].completion_ids)):
+        groups[rows[index].prompt_ids].append(index)
+    pieces: list[list[int]] = []
+    room = spread = 0
+    for group in sorted(groups.values(), key=lambda group: -_length(rows[group[0]])):
+        for place, index in enumerate(group):
+            whole, own = _length(rows[index]), len(rows[index].completion_ids)
+            cost = whole if place == 0 else own
+            if not pieces or cost > room or whole > spread:
+                pieces.append([])
+                room, spread, cost = token_budget, SHARED_SPREAD * token_budget, whole
+            pieces[-1].append(index)
+            room, spread = room - cost, spread - whole
+    return pieces
+
+
+def _check_budget(token_budget: int) -> None:
+    if token_budget < 1:
+        raise ValueError(f"token_budget must be at least 1, not {token_budget}")
+
+
+def _length(row: Row) -> int:
+    return len(row.prompt_ids) + len(row.completion_ids)
+
+
 def _fill(mask: NDArray[np.bool_], values: chain, dtype: type) -> NDArray:
     """Return an array of zeros in which `values` stand where `mask` is True, row after row."""
     array: NDArray = np.zeros(mask.shape, dtype)
     array[mask] = np.fromiter(values, dtype, count=int(mask.sum()))
     return array
-
-
-def _to(array: NDArray, device: torch.device | str) -> Tensor:
-    return torch.from_numpy(array).to(device)
 
 
 def _check(rows: Sequence[Row]) -> None:

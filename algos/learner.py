@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -22,10 +22,11 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
-from algos.batching import PaddedRows, micro_batches, pad_rows
+from algos.batching import Completions, micro_batches, pad_rows, shared_batches
 from algos.logprobs import check_head, token_logprobs
 from algos.losses import LossConfig, count_normalizer, merge_stats, policy_loss
 from algos.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer
+from algos.packing import can_pack, pack_rows, packed_attention
 from algos.types import Batch, Row, Stats
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class LocalLearner(Learner):
         self._token_budget = self.optim.token_budget or (2048 if base.model.device.type == "cpu" else 16_384)
         self._optimizers: dict[str, PolicyOptimizer] = {}
         check_head(base.model)
+        with base.use(None):
+            self._packs = can_pack(base.model.get_decoder())
         self._recomputed = _enable_recompute(base.model) if self.optim.recompute else []
 
     def sample(
@@ -179,9 +182,8 @@ class LocalLearner(Learner):
         unscored = [Row(row.prompt_ids, row.completion_ids, (0.0,) * len(row.completion_ids), 0.0) for row in rows]
         result: list[tuple[float, ...]] = [()] * len(rows)
         with torch.no_grad(), self.base.use(policy.name if policy is not None else None):
-            for indices in micro_batches(unscored, self._token_budget):
-                padded = self._pad([unscored[index] for index in indices])
-                logp_BT, _ = token_logprobs(self.base.model, padded, temperature=temperature, chunk=self.optim.logit_chunk)
+            for indices, batched in self._micro_batches(unscored):
+                logp_BT, _ = token_logprobs(self.base.model, batched, temperature=temperature, chunk=self.optim.logit_chunk)
                 for index, logp_T in zip(indices, logp_BT.tolist(), strict=True):
                     result[index] = tuple(logp_T[: len(rows[index].completion_ids)])
         return result
@@ -203,9 +205,10 @@ class LocalLearner(Learner):
     ) -> list[Stats]:
         pieces: list[Stats] = []
         # Forward and backward see the same adapter; recomputed parts of the forward pass too.
-        with self.base.use(policy.name), _training(self._recomputed):
-            for indices in micro_batches(rows, self._token_budget):
-                loss, stats = self._loss(self._pad([rows[index] for index in indices]), normalizer, temperature)
+        attention = packed_attention(self.base.model.get_decoder()) if self._packs else nullcontext()
+        with self.base.use(policy.name), _training(self._recomputed), attention:
+            for indices, batched in self._micro_batches(rows):
+                loss, stats = self._loss(batched, normalizer, temperature)
                 if not math.isfinite(stats["loss"]):
                     raise NonFiniteUpdate(
                         f"the loss of {policy.name!r} is {stats['loss']} on a micro-batch of {len(indices)} rows; nothing was "
@@ -219,7 +222,7 @@ class LocalLearner(Learner):
             raise NoGradient(f"the gradient went elsewhere than to {policy.name!r}: was it frozen, or another made active?")
         return pieces
 
-    def _loss(self, rows: PaddedRows, normalizer: float, temperature: float) -> tuple[Tensor, Stats]:
+    def _loss(self, rows: Completions, normalizer: float, temperature: float) -> tuple[Tensor, Stats]:
         logp_BT, entropy_BT = token_logprobs(
             self.base.model, rows, temperature=temperature, chunk=self.optim.logit_chunk, entropy=True
         )
@@ -244,8 +247,17 @@ class LocalLearner(Learner):
         # One transfer for all of them.
         return loss, dict(zip(stats, torch.stack([value.float() for value in stats.values()]).tolist(), strict=True))
 
-    def _pad(self, rows: Sequence[Row]) -> PaddedRows:
-        return pad_rows(rows, device=self.base.model.device)
+    def _micro_batches(self, rows: Sequence[Row]) -> Iterator[tuple[list[int], Completions]]:
+        """Yield micro-batches as indices into `rows` and as tensors: packed where the model allows it, else padded."""
+        model = self.base.model
+        for indices in (shared_batches if self._packs else micro_batches)(rows, self._token_budget):
+            piece = [rows[index] for index in indices]
+            yield (
+                indices,
+                pack_rows(piece, dtype=model.dtype, device=model.device)
+                if self._packs
+                else pad_rows(piece, device=model.device),
+            )
 
     def _with_reference(self, rows: Sequence[Row], *, temperature: float) -> list[Row]:
         """Fill in the reference log-probabilities that are missing, all in one block."""

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from algos.batching import PaddedRows
+from algos.batching import Completions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -82,7 +82,7 @@ class Head:
 
 def token_logprobs(
     model: nn.Module,
-    rows: PaddedRows,
+    rows: Completions,
     *,
     temperature: float = 1.0,
     chunk: int | None = None,
@@ -94,7 +94,7 @@ def token_logprobs(
 
     Args:
         model: a causal language model, plain or wrapped by PEFT.
-        rows: what to score.
+        rows: what to score, padded or packed.
         temperature: the *logits* are divided by it before the softmax, as in sampling.
         chunk: tokens whose logits exist at once; the smaller, the less memory and the slower. Default: as many
             as `CHUNK_ELEMENTS` allows.
@@ -111,13 +111,7 @@ def token_logprobs(
         raise ValueError(f"the temperature must be above 0, not {temperature}; what was sampled at 0 is scored at 1")
     if chunk is not None and chunk < 1:
         raise ValueError(f"chunk must be at least 1 token, not {chunk}")
-    hidden_BSD = _decoder(model)(
-        input_ids=rows.input_ids_BS,
-        attention_mask=rows.attention_mask_BS,
-        position_ids=rows.position_ids_BS,
-        use_cache=False,
-    ).last_hidden_state
-    head, hidden_ND, ids_N = Head.of(model), hidden_BSD[rows.predicts_BS], rows.target_ids_N
+    head, hidden_ND, ids_N = Head.of(model), rows.predictors(_decoder(model)), rows.target_ids_N
     chunk = chunk or max(1, CHUNK_ELEMENTS.get(hidden_ND.device.type, CHUNK_ELEMENTS["cuda"]) // _vocabulary(model))
     pieces = list(zip(hidden_ND.split(chunk), ids_N.split(chunk), strict=True))
     trains = head.is_trained

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from learner_fixtures import tiny_rows
 
-from algos.batching import micro_batches, pad_rows
+from algos.batching import SHARED_SPREAD, micro_batches, pad_rows, shared_batches
 from algos.types import Batch, Row
 
 
@@ -94,9 +94,32 @@ def test_micro_batches_cover_every_row_once_within_the_budget(lengths, budget):
         assert len(piece) * width <= budget or len(piece) == 1
 
 
-def test_budget_is_checked():
+@given(
+    rows=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 9)), max_size=30), budget=st.integers(1, 60)
+)
+def test_shared_batches_cover_every_row_once_and_count_a_prompt_once(rows, budget):
+    rows = [Row((name,) * p, (2,) * c, (-1.0,) * c, 1.0) for name, p, c in rows]
+    pieces = shared_batches(rows, budget)
+    assert sorted(index for piece in pieces for index in piece) == list(range(len(rows)))
+    for piece in pieces:
+        prompts = {rows[index].prompt_ids for index in piece}
+        tokens = sum(map(len, prompts)) + sum(len(rows[index].completion_ids) for index in piece)
+        spread = sum(len(rows[index].prompt_ids + rows[index].completion_ids) for index in piece)
+        assert (tokens <= budget and spread <= SHARED_SPREAD * budget) or len(piece) == 1
+
+
+def test_rows_of_one_prompt_stay_together_and_the_longest_come_first():
+    prompts = [(1,) * 3, (2,) * 20, (3,) * 3]
+    rows = [Row(prompts[index % 3], (4,) * (1 + index), (-1.0,) * (1 + index), 1.0) for index in range(9)]
+    pieces = shared_batches(rows, 42)
+    assert pieces[0][0] == 7
+    assert [{rows[index].prompt_ids for index in piece} for piece in pieces] == [{prompts[1]}, {prompts[2], prompts[0]}]
+
+
+@pytest.mark.parametrize("divide", [micro_batches, shared_batches])
+def test_budget_is_checked(divide):
     with pytest.raises(ValueError, match="token_budget"):
-        micro_batches([ROW], 0)
+        divide([ROW], 0)
 
 
 @pytest.mark.parametrize("bad", [{"temperature": 0.0}, {"normalizer": 0.0}])

@@ -293,7 +293,7 @@ def test_non_finite_loss_steps_nothing_and_drops_what_was_accumulated():
     learner.forward_backward(bob, batch_for(learner, bob))
     kept = gradient(bob)
     learner.forward_backward(alice, batch)
-    spoilt = alice.parameters()[0]
+    spoilt = alice.parameters()[-1]
     value = spoilt.detach().clone()
     spoilt.data.fill_(float("nan"))
     with pytest.raises(NonFiniteUpdate, match="'alice'"):
@@ -304,6 +304,18 @@ def test_non_finite_loss_steps_nothing_and_drops_what_was_accumulated():
     before = weights(alice)
     learner.optim_step(alice)
     assert same(weights(alice), before)
+
+
+def test_a_nan_that_the_loss_does_not_show_is_not_stepped():
+    """torch's causal attention turns NaN in the queries of short texts into 0; the gradient still has it."""
+    base, alice = tiny_base("alice")
+    learner = LocalLearner(base)
+    batch = batch_for(learner, alice)
+    alice.parameters()[0].data.fill_(float("nan"))
+    learner.forward_backward(alice, batch)
+    with pytest.raises(NonFiniteUpdate, match="norm of the gradient"):
+        learner.optim_step(alice)
+    assert all(g is None for g in gradient(alice))
 
 
 def test_an_adapter_that_gets_no_gradient_is_an_error_not_a_silent_zero():
