@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from learner_fixtures import COMMON, VOCABULARY, tiny_tokenizer
+from learner_fixtures import COMMON, tiny_tokenizer
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 import agon_env
@@ -23,9 +23,9 @@ OPTIMUM = 1.0
 
 
 def pays(text: str) -> float:
-    """Return what an arm pays: w9 the optimum, w8 nearly nothing less than 0.9 of it, … and most arms little."""
-    arm = int(text[1:]) if text[:1] == "w" and text[1:].isdigit() else VOCABULARY
-    return (arm % 10 + 1) / 10 if arm < 10 else 0.0
+    """Return what the arm that a text begins with pays: w9 the optimum, w8 0.9 of it, down to w0; every other nothing."""
+    arm, _, _ = text.partition(" ")
+    return (int(arm[1:]) + 1) / 10 if arm in {f"w{number}" for number in range(10)} else 0.0
 
 
 class Bandit(agon_env.Contest):

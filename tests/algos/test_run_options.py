@@ -1,0 +1,105 @@
+"""Options of the loss and the reward that take effect between the contests and the learner, in a whole step."""
+
+from pathlib import Path
+
+import bandit
+import pytest
+
+from agents.sampling import Completion
+from algos.length_penalty import LengthPenalty
+from algos.losses import LossConfig
+from algos.optim import OptimConfig
+from algos.trainer import Run
+from algos.types import Batch
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bandit.save_model(tmp_path_factory.mktemp("model"))
+
+
+def trained_batches(run: Run, monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
+    """Collect the batches that the learner is given."""
+    batches: list[Batch] = []
+    learner = run.learners["alice"]
+    forward_backward = learner.forward_backward
+    monkeypatch.setattr(learner, "forward_backward", lambda who, batch: batches.append(batch) or forward_backward(who, batch))
+    return batches
+
+
+def is_cut(completion: Completion | None) -> bool:
+    return completion is not None and completion.finish_reason == "length"
+
+
+def test_completions_that_were_cut_stay_in_the_baseline_and_out_of_the_update(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bandit.registered():
+        options = {"env": "tests/Alone-v0", "max_tokens": 25}
+        plain = Run.of(bandit.config(model, "grpo", **options))
+        masked = Run.of(bandit.config(model, "grpo", loss=LossConfig(mask_truncated=True), **options))
+        everything, whole = trained_batches(plain, monkeypatch), trained_batches(masked, monkeypatch)
+        _, played = plain.advance()
+        stats, _ = masked.advance()
+    cut = {turn.completion.token_ids for turn in played.turns if is_cut(turn.completion)}
+    assert 0 < len(cut) < len(played.turns)
+    expected = [row for row in everything[0].rows if row.completion_ids not in cut]
+    assert list(whole[0].rows) == expected  # the same advantages: the baseline knows of all
+    assert 0 < len(expected) < len(everything[0].rows)
+    assert stats["alice/rows"] == len(expected)
+
+
+def test_length_is_paid_for_in_the_reward_and_logged_as_a_part_of_it(model: Path) -> None:
+    with bandit.registered():
+        penalty = LengthPenalty("linear", cost=0.01)
+        run = Run.of(bandit.config(model, "grpo", env="tests/Alone-v0", max_tokens=5, length_penalty=penalty))
+        stats, played = run.advance()
+    lengths = [len(turn.completion.token_ids) for turn in played.turns if turn.completion is not None]
+    assert stats["alice/reward_length"] == pytest.approx(-0.01 * sum(lengths) / len(lengths))
+    assert stats["alice/reward"] == pytest.approx(stats["alice/reward_outcome"] + stats["alice/reward_length"])
+    assert stats["alice/score_first"] == pytest.approx(stats["alice/reward_outcome"])  # the game does not know of it
+
+
+def test_a_price_on_length_shortens_what_is_said(model: Path) -> None:
+    """Nothing else is paid for: of 25 tokens at most, of which w2 ends a text."""
+    with bandit.registered():
+        penalty = LengthPenalty("linear", cost=1.0)
+        run = Run.of(
+            bandit.config(
+                model,
+                "grpo",
+                env="tests/Alone-v0",
+                max_tokens=8,
+                length_penalty=penalty,
+                optim=OptimConfig(learning_rate=5e-3),
+            )
+        )
+        lengths = [run.advance()[0]["alice/length"] for _ in range(25)]
+    assert lengths[0] > 5
+    assert lengths[-1] < 2
+
+
+def test_the_sampler_of_torch_needs_no_correction(model: Path) -> None:
+    with bandit.registered():
+        loss = LossConfig(sampler_correction="sequence")
+        run = Run.of(bandit.config(model, "grpo", env="tests/Alone-v0", max_tokens=8, loss=loss))
+        stats, _ = run.advance()
+    assert stats["alice/sampler_weight"] == pytest.approx(1, abs=1e-3)
+    assert stats["alice/sampler_capped"] == 0
+
+
+def test_how_far_a_policy_is_from_the_base_is_always_logged(model: Path) -> None:
+    with bandit.registered():
+        run = Run.of(bandit.config(model, "grpo", env="tests/Alone-v0"))
+        stats = [run.advance()[0] for _ in range(3)]
+    assert all({"alice/kl_base", "alice/entropy", "alice/approx_kl"} <= set(step) for step in stats)
+    assert stats[0]["alice/kl_base"] == pytest.approx(0, abs=1e-6)
+    assert stats[2]["alice/kl_base"] > 1e-4
+
+
+def test_the_schedule_counts_every_update(model: Path) -> None:
+    with bandit.registered():
+        optim = OptimConfig(schedule="linear", epochs=2, minibatches=3)
+        run = Run.of(bandit.config(model, "grpo", env="tests/Alone-v0", steps=4, optim=optim))
+        rates = [run.advance()[0]["alice/learning_rate"] for _ in range(4)]
+    assert rates == pytest.approx([optim.learning_rate * (1 - (6 * step + 2.5) / 24) for step in range(4)])
