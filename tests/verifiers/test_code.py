@@ -200,6 +200,24 @@ def test_a_test_that_cannot_be_judged_is_no_verdict_on_the_program(test, words):
     assert words in verdict.reason
 
 
+UNITTEST = "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(f(), 5)\n"
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        UNITTEST + "unittest.main()",
+        UNITTEST + "if __name__ == '__main__':\n    unittest.main()",
+        "if __name__ == '__main__':\n    assert f() == 5",
+        "import sys\nassert f() == 5\nsys.exit(0)",
+        "import sys\nsys.exit(f() != 5)",
+    ],
+)
+def test_tests_may_be_written_as_a_script(test):
+    assert judge("def f(): return 5", test).result == "pass"
+    assert judge("def f(): return 4", test).result == "fail"
+
+
 def test_state_is_kept_between_the_tests_and_forgotten_after_them():
     program = "calls = []\ndef f(x):\n    calls.append(x)\n    return len(calls)"
     assert judge(program, "assert f(0) == 1", "assert f(0) == 2", "assert calls == [0, 0]").result == "pass"
@@ -371,7 +389,7 @@ def test_where_the_program_is_in_a_text():
     assert extract_program(f"so\n\t{fence}python\n\tx\n\t{fence}") == "x\n"
     inner = f'def f():\n    """\n    {fence}\n    f()\n    {fence}\n    """\n'
     assert extract_program(f"{fence}python\n{inner}{fence}") == inner
-    assert extract_program(inner) == inner
+    assert extract_program(inner + "x = 1") == inner + "x = 1"
     assert extract_program("\ufeffprint(1)") == "\ufeffprint(1)"
     assert extract_program("async def f():\n    pass") == "async def f():\n    pass"
     assert strip_fence(f"{fence}python\nprint(1)\n{fence}\n") == "print(1)\n"

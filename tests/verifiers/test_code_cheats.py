@@ -223,6 +223,26 @@ def test_helpers_of_the_prelude_are_those_of_the_tests(function, call):
     assert VERIFIER.judge("def encode(s): return s\ndef decode(s): return s", tests).result == "fail"
 
 
+@pytest.mark.parametrize(
+    ("prelude", "program", "test"),
+    [
+        ("WANTED = 4", "WANTED = 0\ndef f(x): return 0", "assert f(2) == WANTED"),
+        ("WANTED = [4]", "WANTED[:] = [0]\ndef f(x): return [0]", "assert f(2) == WANTED"),
+        ("WANTED = 4", "def f(x):\n    global WANTED\n    WANTED = 0\n    return 0", "f(1)\nassert f(2) == WANTED"),
+        ("same = lambda a, b: a == b", "same = lambda a, b: True\ndef f(x): return 0", "assert same(f(2), 4)"),
+        (
+            "def same(a, b): return a == b\ndef check(x): return same(f(x), x * x)",
+            "def same(a, b): return True\ndef f(x): return 0",
+            "assert same(f(2), 4)",
+        ),
+        ("try:\n    from math import pi\nexcept ImportError: pi = 3", "pi = 0\ndef f(x): return 0", "assert f(2) == pi"),
+    ],
+)
+def test_what_the_prelude_defines_is_not_the_programs(prelude, program, test):
+    verdict = VERIFIER.judge(program, CodeTests("assert", (test,), prelude=prelude))
+    assert verdict.result == "fail", verdict
+
+
 @pytest.mark.parametrize("tests", [ADD, CALL], ids=["assert", "call"])
 def test_the_right_program_passes(tests):
     assert VERIFIER.judge("def add(a, b):\n    return a + b\n", tests).result == "pass"
@@ -302,4 +322,5 @@ def test_an_early_end_of_an_iteration_is_no_success():
 def test_without_tests_nothing_passes(kind):
     verdict = VERIFIER.judge("print(1)", CodeTests(kind, (), function="f" if kind == "call" else ""))
     assert (verdict.result, verdict.score, verdict.reason) == ("fail", 0.0, "no tests")
-    assert VERIFIER.judge("x = 1", CodeTests("assert", ("", "# nothing"))).result == "fail"
+    for nothing in (("", "# nothing"), ("def test_f():\n    assert f() == 5",), ("import math", '"""A remark."""', "pass")):
+        assert VERIFIER.judge("x = 1", CodeTests("assert", nothing)).reason == "no tests"

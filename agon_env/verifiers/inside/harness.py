@@ -15,11 +15,12 @@ import json
 import operator
 import os
 import sys
+import types
 from typing import Any
 
 sys.path.insert(0, os.getcwd())
 
-from names import Names, helpers
+from names import Names, does_something, helpers
 from session import CantJudge, Session
 from wire import Channel, Closed, WireError
 
@@ -42,10 +43,13 @@ def run_statements(session: Session, job: dict[str, Any]) -> str | None:
     except (SyntaxError, ValueError, RecursionError) as error:
         raise CantJudge(f"a test is not Python: {error}") from None
     trees = [tree for _, tree, _ in steps[1:]]
-    if not any(tree.body for tree in trees[1:]):
+    if not any(does_something(node) for tree in trees[1:] for node in tree.body):
         return "no tests"
-    names = Names(session, trees, job["entry_point"])
-    namespace: dict[str, Any] = {"__name__": "tests", "__builtins__": builtins}
+    names = Names(session, copied, trees, job["entry_point"])
+    # what stands behind a main guard is to run, and unittest.main() to find what it runs
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    namespace = vars(sys.modules["__main__"])
+    namespace["__builtins__"] = builtins
     for number, tree, code in steps:
         try:
             names.fill(tree, namespace)
@@ -53,6 +57,8 @@ def run_statements(session: Session, job: dict[str, Any]) -> str | None:
         except (Closed, CantJudge):
             raise
         except BaseException as error:
+            if isinstance(error, SystemExit) and not error.code:
+                continue  # an end of the test's own, as that of unittest.main(); the program can't raise it here
             return f"test {number}: {in_words(error)}" if number else f"set-up of the tests: {in_words(error)}"
     return None
 
@@ -120,6 +126,8 @@ def judge(job: dict[str, Any], channel: Channel) -> dict[str, str]:
 if __name__ == "__main__":
     out = os.fdopen(os.dup(1), "w", encoding="ascii")
     sys.stdout = io.StringIO()  # what a test prints is not a verdict
-    verdict = judge(json.load(sys.stdin), Channel(*map(int, sys.argv[1:3])))
+    channel = Channel(*map(int, sys.argv[1:3]))
+    del sys.argv[1:]  # a test may read them
+    verdict = judge(json.load(sys.stdin), channel)
     print(json.dumps(verdict), file=out, flush=True)
     os._exit(0)

@@ -14,7 +14,7 @@ from session import Session, own_copy
 class Names:
     """Decides which names of a test lead to the program."""
 
-    def __init__(self, session: Session, trees: Sequence[ast.AST], entry_point: str) -> None:
+    def __init__(self, session: Session, copied: ast.AST, trees: Sequence[ast.AST], entry_point: str) -> None:
         self._session = session
         bound = {name for tree in trees for name in bound_names(tree)}
         called = {name for tree in trees for name in called_names(tree)}
@@ -22,7 +22,7 @@ class Names:
         # a program may define abs() for itself, but a check that calls abs() means the real one, unless
         # the tests call nothing else: then it is what they test
         self._shadowed = frozenset({entry_point} if targets else called)
-        self._bound = bound
+        self._bound = bound | set(module_names(copied))
         self._given: set[str] = set()
 
     def fill(self, tree: ast.AST, namespace: dict[str, Any]) -> None:
@@ -62,6 +62,24 @@ def bound_names(tree: ast.AST) -> Iterator[str]:
             yield (node.asname or node.name).split(".")[0]
         elif isinstance(node, ast.ExceptHandler) and node.name:
             yield node.name
+
+
+def module_names(tree: ast.AST) -> Iterator[str]:
+    """Return the names that a text defines for its module, and not for a function or class of it alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name | ast.alias | ast.ExceptHandler):
+            yield from bound_names(node)
+        elif not isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            yield from module_names(node)
+
+
+def does_something(node: ast.stmt) -> bool:
+    """Whether a statement of a test is more than a definition, an import or a remark."""
+    remark = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass
+    return not remark and not isinstance(node, definition)
 
 
 def helpers(prelude: str, entry_point: str) -> ast.Module:
