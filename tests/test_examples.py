@@ -65,6 +65,13 @@ def test_train_self_refine(tmp_path: Path) -> None:
     assert not (folder / "bob").exists()
 
 
+def test_league(tmp_path: Path) -> None:
+    args = ["--league-size", "3", "--opponent", "pool:recent", "--opponent-share", "0.5"]
+    assert "answers right (pass@1)" in run("league.py", *QUICK, *args, cwd=tmp_path)
+    folder = tmp_path / "runs" / "ArithmeticDuel-v0-league-seed0"
+    assert all((folder / name).exists() for name in ("alice", "bob", "carol", "summary.json"))
+
+
 def test_train_cooperative(tmp_path: Path) -> None:
     assert "answers right (pass@1)" in run("train_cooperative.py", *QUICK, cwd=tmp_path)
     folder = tmp_path / "runs" / "ArithmeticDuel-v0-cooperative_grpo-seed0"
