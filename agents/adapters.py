@@ -38,6 +38,7 @@ from transformers import PreTrainedModel
 
 from agents.errors import AdapterError, AdapterMismatch, AdapterSwitched
 from agents.lora import lora_linear
+from agents.products import frozen_linear
 
 BASE = "base"
 """The name of no adapter at all: the frozen model itself."""
@@ -294,10 +295,10 @@ class Adapters:
         if not self._layers:
             return
         if self._fast:
+            # Past `nn.Module.__setattr__`, which looks through parameters, buffers and modules first.
+            state: dict[str, Any] = {"_disable_adapters": name is None} | ({} if name is None else {"_active_adapter": [name]})
             for layer in self._layers:
-                layer._disable_adapters = name is None
-                if name is not None:
-                    layer._active_adapter = [name]
+                vars(layer).update(state)
             return
         tuner: Any = self.peft.base_model if self.peft is not None else None
         flags = self._flags()
@@ -402,13 +403,16 @@ def _make_lean(layers: Sequence[LoraLayer]) -> None:
 
 def _lean_forward(layer: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Return what PEFT's `forward` of a LoRA layer returns, which is asked itself in all but the usual case."""
-    if args or kwargs or layer.merged_adapters or len(layer._active_adapter) != 1 or x.dim() < 2:
+    base = layer.base_layer
+    odd = args or kwargs or layer.merged_adapters or len(layer._active_adapter) != 1
+    trained = base.weight.requires_grad or (base.bias is not None and base.bias.requires_grad)
+    if odd or trained or x.dim() < 2 or x.dtype != base.weight.dtype or torch.is_autocast_enabled(x.device.type):
         return LoraLinear.forward(layer, x, *args, **kwargs)
-    base, (name,) = layer.base_layer, layer._active_adapter
+    (name,) = layer._active_adapter
     if layer._disable_adapters or name not in layer.lora_A:
-        return base(x)
+        return frozen_linear(x, base.weight, base.bias)
     a, b = layer.lora_A[name].weight, layer.lora_B[name].weight
-    if not x.dtype == base.weight.dtype == a.dtype or base.weight.requires_grad or torch.is_autocast_enabled(x.device.type):
+    if a.dtype != x.dtype:
         return LoraLinear.forward(layer, x)
     return lora_linear(x, weight_OI=base.weight, bias_O=base.bias, a_KI=a, b_OK=b, scale=layer.scaling[name])
 

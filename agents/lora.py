@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
+
+from agents.products import product
 
 
 def lora_linear(x: Tensor, *, weight_OI: Tensor, bias_O: Tensor | None, a_KI: Tensor, b_OK: Tensor, scale: float) -> Tensor:
@@ -51,19 +52,19 @@ class _LoraLinear(torch.autograd.Function):
         x_NI, low_NK, a_KI, b_OK, weight_OI = ctx.saved_tensors
         needs_x, needs_a, needs_b = ctx.needs_input_grad[:3]
         grad_NO = grad.flatten(0, -2)
-        grad_low_NK = (grad_NO @ b_OK).mul_(ctx.scale)
+        grad_low_NK = product(grad_NO, b_OK.T).mul_(ctx.scale)
         grad_x = grad_a_KI = grad_b_OK = None
         if needs_x:
-            grad_x = (grad_NO @ weight_OI).addmm_(grad_low_NK, a_KI).view(*grad.shape[:-1], -1)
+            grad_x = product(grad_NO, weight_OI.T).addmm_(grad_low_NK, a_KI).view(*grad.shape[:-1], -1)
         if needs_a:
-            grad_a_KI = grad_low_NK.T @ x_NI
+            grad_a_KI = product(grad_low_NK.T, x_NI.T)
         if needs_b:
-            grad_b_OK = (grad_NO.T @ low_NK).mul_(ctx.scale)
+            grad_b_OK = product(grad_NO.T, low_NK.T).mul_(ctx.scale)
         return grad_x, grad_a_KI, grad_b_OK, None, None, None
 
 
 def _forward(
     x_NI: Tensor, a_KI: Tensor, b_OK: Tensor, weight_OI: Tensor, bias_O: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
-    low_NK = x_NI @ a_KI.T
-    return F.linear(x_NI, weight_OI, bias_O).addmm_(low_NK, b_OK.T, alpha=scale), low_NK
+    low_NK = product(x_NI, a_KI)
+    return product(x_NI, weight_OI, bias_O).addmm_(low_NK, b_OK.T, alpha=scale), low_NK

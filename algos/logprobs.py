@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
+from agents.products import frozen_linear
 from algos.batching import Completions
 
 if TYPE_CHECKING:
@@ -72,7 +73,11 @@ class Head:
 
     def __call__(self, hidden_ND: Tensor) -> Tensor:
         """Return the logits in float32, shape (N, V)."""
-        logits_NV = self.projection(hidden_ND)
+        projection = self.projection
+        if type(projection) is nn.Linear and not self.is_trained:
+            logits_NV = frozen_linear(hidden_ND, projection.weight, projection.bias)
+        else:
+            logits_NV = projection(hidden_ND)
         if self.scale != 1.0:
             logits_NV = logits_NV * self.scale
         if self.softcap is not None:
@@ -199,7 +204,7 @@ def _logp(head: Head, hidden_ND: Tensor, temperature: float) -> Tensor:
 
 
 def _pick(logp_NV: Tensor, ids_N: Tensor) -> Tensor:
-    return logp_NV.gather(-1, ids_N.unsqueeze(-1)).squeeze(-1)
+    return -nn.functional.nll_loss(logp_NV, ids_N, reduction="none")  # its gradient is cheaper than that of `gather`
 
 
 @torch.no_grad()
@@ -207,8 +212,7 @@ def _entropy(logp_NV: Tensor, *, wanted: bool) -> Tensor:
     if not wanted:
         return logp_NV.new_full(logp_NV.shape[:1], torch.nan)
     # 0 · −inf is NaN, and 0 times the least finite number is 0; `torch.special.entr` would take all logarithms again.
-    finite_NV = logp_NV.clamp(min=torch.finfo(logp_NV.dtype).min)
-    return -torch.einsum("nv,nv->n", logp_NV.exp(), finite_NV)
+    return -logp_NV.exp().mul_(logp_NV.clamp(min=torch.finfo(logp_NV.dtype).min)).sum(-1)
 
 
 def _scatter(values_N: Tensor, mask_BT: Tensor) -> Tensor:
