@@ -8,19 +8,19 @@ from fractions import Fraction
 
 from agon_env.verifiers.units import read_unit
 
-_INTEGER = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
+_INTEGER = r"(?:(?!0)\d{1,3}(?:,\d{3})+|\d+)"
 _DECIMAL = rf"(?:{_INTEGER}(?:\.\d*)?|\.\d+)"
 _NUMBER = re.compile(_DECIMAL)
 _FRACTION = re.compile(
     rf"\\frac\s*\{{\s*([-+]?{_DECIMAL})\s*\}}\s*\{{\s*([-+]?{_DECIMAL})\s*\}}|({_DECIMAL})\s*/\s*({_DECIMAL})"
 )
 _MIXED = re.compile(r"(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}|(\d+) (\d+)/(\d+)")
-_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?(\d+)\}?")
+_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?(\d+)\}?|(\d+)\.()\((\d+)\)")
 _SCIENTIFIC = re.compile(
     rf"(?:({_DECIMAL})\s*(?:\\times|\\cdot|\*|x)\s*)?10\s*\^\s*(?:\{{\s*([-+]?\d{{1,3}})\s*\}}|(\d))|({_DECIMAL})[eE]([-+]?\d{{1,3}})"
 )
 _PERCENT = r"(?P<percent>\\?%|\\text\s*\{\s*(?:percent|\\?%)\s*\}|percent)"
-_DEGREES = r"(?P<degrees>\^\\circ|\\text\s*\{\s*degrees?\s*\}|degrees?)"
+_DEGREES = r"(?P<degrees>\^\\circ(?:\s*\\text\s*\{\s*(?P<scale>[CF])\s*\})?|\\text\s*\{\s*degrees?\s*\}|degrees?)"
 _NAME = (
     r"(?:\\text\s*\{\s*(?P<text>[A-Za-z][A-Za-z ./]*?)(?:\^\{?(?P<inner>\d)\}?)?\s*\}"
     r"|(?P<bare>[A-Za-z]{2,}(?: [A-Za-z]+)?(?:/[A-Za-z]+)?))"
@@ -36,11 +36,13 @@ class Quantity:
 
     value: Fraction
     unit: str = ""
-    """"%", "deg", the name of a unit, or "" for a bare number."""
+    """"%", "deg", "degC", the name of a unit, or "" for a bare number."""
 
     def agrees(self, gold: Quantity) -> bool:
         """Return whether this is the gold's quantity; a unit that only one of them names is taken as understood."""
         if self.value == gold.value:
+            if self.unit == "%" and not gold.unit and abs(gold.value) < 1:
+                return gold.value == 0  # 0.5 is 50%; 36 may have been asked for in percent
             return self.unit == gold.unit or not self.unit or not gold.unit
         # 25% is 0.25 as well
         return "%" in (self.unit, gold.unit) and "" in (self.unit, gold.unit) and self._plain() == gold._plain()
@@ -65,7 +67,7 @@ def split_unit(normal: str) -> tuple[str, str]:
     if found["degrees"] and _FUNCTION.search(value):
         return normal, ""  # the degrees of its argument
     if found["percent"] or found["degrees"]:
-        return value, "%" if found["percent"] else "deg"
+        return value, "%" if found["percent"] else f"deg{found['scale'] or ''}"
     unit = read_unit(found["text"] or found["bare"], found["power"] or found["inner"] or "")
     # letters without \text are a unit after a number only: "2 min" is a time, "x min" may be a product
     if not unit or (found["bare"] and read_number(value) is None):
@@ -94,7 +96,7 @@ def _read_unsigned(text: str) -> Fraction | None:
         whole, top, bottom = (int(found[i] or found[i + 3]) for i in (1, 2, 3))
         return whole + Fraction(top, bottom)
     if found := _REPEATING.fullmatch(text):
-        head, fixed, period = found.groups()
+        head, fixed, period = (found[i] if found[3] else found[i + 3] for i in (1, 2, 3))
         return _decimal(f"{head or 0}.{fixed}") + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))
     if found := _SCIENTIFIC.fullmatch(text):
         mantissa, exponent = found[1] or found[4] or "1", int(found[2] or found[3] or found[5])

@@ -35,9 +35,10 @@ class TooLarge(ValueError):
 
 _FUNCTIONS = {
     "sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "exp", "ln", "log", "arcsin", "arccos", "arctan",
+    "arcsinh", "arccosh", "arctanh",
 }  # fmt: skip
-_INVERSES = {"sin": "arcsin", "cos": "arccos", "tan": "arctan"}
-_GREEK = {
+_INVERSES = {name: f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
+GREEK = {
     "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota", "kappa", "lambda",
     "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta",
     "Lambda", "Xi", "Sigma", "Phi", "Psi", "Omega",
@@ -151,7 +152,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
             tokens += [("symbol", letter) for letter in value[:-1]]
             value = value[-1]
         kind = {"word": "command" if value in _WORDS else "symbol"}.get(kind, kind)
-        if kind == "symbol" or (kind == "command" and value in _GREEK):
+        if kind == "symbol" or (kind == "command" and value in GREEK):
             kind = "symbol"
             if found := _SUBSCRIPT.match(text, position):
                 value += "_" + (found[1] or found[2] or found[3])
@@ -166,7 +167,7 @@ _MINUS_ONE: Expr = ("num", "-1")
 def _is_capital(expression: Expr) -> bool:
     """Return whether an expression is a capital letter or a power of one, which may name a space or a group."""
     base = expression[1] if expression[0] == "pow" else expression
-    return bool(base[0] == "sym" and base[1][0].isupper() and base[1] not in _GREEK)
+    return bool(base[0] == "sym" and base[1][0].isupper() and base[1] not in GREEK)
 
 
 class _Parser:
@@ -275,6 +276,8 @@ class _Parser:
         kind, value = self.tokens[self.position]
         self.position += kind != "end"
         if kind == "number":
+            if "." in value and self.applied("number"):
+                raise Unreadable("0.5(3) is a product, or has a repeating digit")
             return self.mixed(value)
         if kind == "symbol":
             return self.symbol(value, depth)

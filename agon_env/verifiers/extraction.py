@@ -12,39 +12,58 @@ _BARE = r"\s+-?\d+(?:\.\d+)?|\s*(?:\d+(?:\.\d+)?|(?<=\s)[A-Za-z]|\\[dt]?frac\s*\
 _TOKEN = re.compile(rf"\\(?:boxed|fbox)(?:\s*\{{|(?P<bare>{_BARE}))|\\[\\{{}}]|[{{}}]")
 _DISPLAYED = r"(?:\$\$[^$]{0,1000}\$\$|\\\[(?:[^\\]|\\[^\]]){0,1000}\\\])"
 _ANSWER_LINE = re.compile(rf"\banswer[\s*_]*[:：][*_\s]*(?P<answer>{_DISPLAYED}?[^\n]*)", re.IGNORECASE)
+_PHRASE = re.compile(
+    r"(?:the\s+)?(?:final\s+|correct\s+)?answer\s+is:?\s+(?P<answer>.+?)(?:\s+I hope it is correct\.?)?",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What models put between the marker and the value."""
 
 
 def extract_answer(text: str) -> str | None:
     r"""Return the final answer in `text`, or None.
 
     Only what follows the last `</think>` counts. The answer is the content of the last `\boxed{…}` (or
-    `\fbox{…}`); a last box that is empty or never closed is no answer, so that an abandoned earlier one is
-    not credited. In a text without any box it is what follows the last "answer:", on
-    that line or, when it ends there, on the next; a displayed formula is taken to its end.
+    `\fbox{…}`), all of it if there is another box inside; a last box that is empty or never closed is no answer, so
+    that an abandoned earlier one is not credited. In a text without any box it is what follows the last "answer:",
+    on that line or, when it ends there, on the next, without "the final answer is" and "I hope it is correct"; a
+    displayed formula is taken to its end.
     """
-    visible = strip_thoughts(text)
+    visible = strip_thoughts(text.rpartition("</think>")[2])
     found, boxed = _last_box(visible)
     if not found:
-        lines = list(_ANSWER_LINE.finditer(visible))
-        boxed = lines[-1]["answer"].strip().strip("*_ \t") if lines else None
+        boxed = _last_answer(visible)
     return (boxed or "").strip() or None
 
 
+def _last_answer(text: str) -> str | None:
+    lines = list(_ANSWER_LINE.finditer(text))
+    if not lines:
+        return None
+    answer = lines[-1]["answer"]
+    while again := _ANSWER_LINE.search(answer):
+        answer = again["answer"]
+    answer = answer.strip().strip("*_ \t")
+    phrase = _PHRASE.fullmatch(answer)
+    return phrase["answer"] if phrase else answer
+
+
 def _last_box(text: str) -> tuple[bool, str | None]:
-    """Return whether there is a box, and the content of the one that opens last if it is complete. Linear time."""
-    open_braces: list[tuple[int, bool]] = []  # (where its content begins, is it a box)
-    last_start, last_content = -1, None
+    """Return whether there is a box, and the content of the one that closes last if none opens after it. Linear time."""
+    open_braces: list[tuple[re.Match[str], bool]] = []  # (the token, is it a box)
+    outer, content = (-1, -1), (-1, -1)  # the last box with its braces, and what is in it
     for token in _TOKEN.finditer(text):
         if token["bare"] is not None:
-            last_start, last_content = token.end(), token["bare"].strip()
+            outer, content = token.span(), token.span("bare")
         elif token[0] == "}":
-            if open_braces:
-                start, is_box = open_braces.pop()
-                if is_box and start > last_start:
-                    last_start, last_content = start, text[start : token.start()]
+            opening, is_box = open_braces.pop() if open_braces else (token, False)
+            if is_box:
+                around = text[opening.end() : outer[0]] + text[outer[1] : token.start()] if opening.end() <= outer[0] else "?"
+                if around.strip():  # a box in a box, with nothing beside it, is one box
+                    content = (opening.end(), token.start())
+                outer = (opening.start(), token.end())
         elif token[0][-1] == "{" and token[0] != "\\{":
-            open_braces.append((token.end(), token[0] != "{"))
-    unclosed = max((start for start, is_box in open_braces if is_box), default=-1)
-    if unclosed > last_start:
+            open_braces.append((token, token[0] != "{"))
+    unclosed = max((opening.end() for opening, is_box in open_braces if is_box), default=-1)
+    if unclosed > content[0]:
         return True, None
-    return last_start >= 0, last_content
+    return outer[0] >= 0, text[slice(*content)].strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from agon_env.verifiers.brackets import top_level
 from agon_env.verifiers.units import read_unit
 
 _SIGNS = {
@@ -12,6 +13,7 @@ _SIGNS = {
     "°": r"^\circ ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset ",
     "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}",
     "±": r"\pm ", "√": r"\sqrt ", "∈": r"\in ", "∗": "*", "∛": r"\sqrt[3]", "\u2009": " ", "\u00a0": " ", "\u202f": " ",
+    "≡": r"\equiv ", "≈": r"\approx ",
     "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "∖": r"\setminus ",
     "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "σ": r"\sigma ", "ω": r"\omega ", "ρ": r"\rho ",
     "θ": r"\theta ", "λ": r"\lambda ", "μ": r"\mu ", "φ": r"\phi ",
@@ -31,7 +33,11 @@ _UNICODE_RUNS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
 """Signs that are read as one: x¹², √25."""
 
 _ARGUMENT = r"(\\(?!frac|sqrt)[A-Za-z]+|[A-Za-z0-9])"
-_GROUPED = r"(?<!\d)\d{1,3}(?:,\d{3})+(?!,?\d)"
+_GROUPED = r"(?<![\d.,])(?!0)\d{1,3}(?:,\d{3})+(?!,?\d)"
+_FUNCTION = r"((?:a(?:rc?)?)?(?:sin|cos|tan)h?|cot|csc|ln|log|exp|max|gcd)"
+_MODULUS = (
+    r"(?:\\text\s*\{\s*)?\(?\s*(?:\\text\s*\{\s*)?(?:\\b?mod|(?<![A-Za-z\\])mod)(?![A-Za-z])\s*\}?\s*\{?(\w+)\}?\s*\)?\}?"
+)
 _BASES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "sixteen": 16}
 
 
@@ -42,13 +48,21 @@ def _ungrouped(found: re.Match[str]) -> str:
 _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"\\\\\s*\[[\d.]+(?:pt|em|ex|cm|mm)\]", r"\\\\"),  # the height of a row
+        (r"\\\\\s*\[[\d.]+(?:pt|em|ex|cm|mm)\]|\\cr(?![A-Za-z])", r"\\\\"),  # the height of a row
+        (r"\\(?:h?phantom|[hv]space\*?)\s*\{[^{}]*\}", " "),
+        (r"\\(?:begin|end)\s*\{(?:aligned|align\*?|gathered|gather\*?|equation\*?)\}", " "),
         (r"\\\$|\$|(?<!\\)\\[()\[\]]", ""),
         (r"\\(?:text)?color\s*\{[A-Za-z]+\}", ""),
         (r"\\(?:bf|rm|it|sf|tt|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])", ""),
+        (r"(?<![\d.,}])0\{,\}(?=\d)", "0."),  # 0{,}125 is a decimal
         (r"(?<=\d)(?:\\[,!;: ]|\{(?:,|\\,)\}|~)+(?=\d{3}(?!\d))", ""),  # 1\,234\,567
+        (r"(?<=\d)\{,\}(?=\d+(?![\d{,]))", "."),
+        (r"^\s*~\s*(?=[-+\d\\])", r"\\sim "),
+        (r"\\not\s*=", r"\\ne "),
+        (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
+        (r"\\a(?:rc?)?((?:sin|cos|tan)h?)(?![A-Za-z])", r"\\arc\1"),
         (r"\\!", ""),
-        (r"\\text\s*\{\s*([-\d.,]*)\s*\}", r"\1"),
+        (r"\\text\s*\{\s*([-\d.,:]*)\s*\}", r"\1"),
         (r"\}\s*/\s*\\text\s*\{\s*(?=[A-Za-z]+\s*\})", "/"),
         (r"^=\s*", ""),
         (r"(?<!\\)\\[,;:> ]|~|\\q?quad(?![A-Za-z])|\\thinspace(?![A-Za-z])", " "),
@@ -80,6 +94,8 @@ _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         (r">=", r"\\ge "),
         (r"(\\text\s*\{[^{}]*[A-Za-z])\s+(and|or)\s*\}", r"\1} \\text{ \2 }"),
         (r"(\^\\circ)\s*([CF])\s*$", r"\1 \\text{\2}"),
+        (r"(?i)\s*\\text\s*\{\s*degrees?\s+(C|F)(?:elsius|ahrenheit)?\s*\}$", r"^\\circ \\text{\1}"),
+        (r"(?i)(?<=\d)\s*degrees?\s+(C|F)(?:elsius|ahrenheit)$", r"^\\circ \\text{\1}"),
         (r"^\(\s*\\text\s*\{\s*([A-Z])\s*\}\s*\)$", r"(\1)"),
         (r"^(\d+) to (\d+)$", r"\1:\2"),
         (r"^[\d,]+(?:\s*:\s*[\d,]+)+$", lambda found: re.sub(_GROUPED, _ungrouped, found[0])),
@@ -96,12 +112,13 @@ _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         (r"^([\dA-F]*)\\text\s*\{([\dA-F]+)\}(?=[\dA-F]*_\{?16\}?$)", r"\1\2"),
         (rf"(?<=\d)_\{{\s*({'|'.join(_BASES)})\s*\}}", lambda found: f"_{{{_BASES[found[1]]}}}"),
         (r"\\degree(?![A-Za-z])|\^\s*\{\s*\\circ\s*\}|\^\s*\\circ(?![A-Za-z])", r"^\\circ "),
-        (r"(?i)(?<![A-Za-z])infinity(?![A-Za-z])", r"\\infty "),
+        (r"(?i)\\text\s*\{\s*infinity\s*\}|(?<![A-Za-z])infinity(?![A-Za-z])", r"\\infty "),
         # TeX takes one letter, digit or command for an argument without braces
         (rf"\\(frac|binom)(?![A-Za-z])\s*{_ARGUMENT}", r"\\\1{\2}"),
         (rf"(\\(?:frac|binom)\s*\{{(?:[^{{}}]|\{{[^{{}}]*\}})*\}})\s*{_ARGUMENT}", r"\1{\2}"),
         (rf"\\sqrt(?![A-Za-z])\s*(\[[^\[\]]*\])?\s*{_ARGUMENT}", r"\\sqrt\1{\2}"),
         (r"\\log\s*_\s*(\d)(?=\d+\s*(?:$|[-+,=)}]))", r"\\log_{\1}"),
+        (rf"(?<=\\equiv)(.*?)(?:,\s*)?{_MODULUS}", r"\1\\pmod{\2}"),
         (r"\\pmod\s*(\w+)", r"\\pmod{\1}"),
         (r"(?<![\w.,:])0+(?=\d+(?:\.\d+|_\d+|_\{\d+\})?$)", ""),  # 016, but not 1.05
         (r"^0(?=\d:\d\d$)", ""),
@@ -113,16 +130,17 @@ _STARRED = re.compile(r"^(\*+)(.*)\1$", re.DOTALL)
 _FONT = re.compile(
     r"\\(?:boxed|fbox|mathrm|mathbf|mathit|mathsf|mathnormal|operatorname|bm|boldsymbol|ensuremath|underline)\s*\{"
 )
+_NAMED_FUNCTION = re.compile(rf"\\(?:operatorname\*?|mathrm|text)\s*\{{\s*{_FUNCTION}\s*\}}")
 _PER_UPRIGHT = re.compile(r"(\\mathrm\s*\{\s*[A-Za-z]+)\s*\}\s*/\s*\\mathrm\s*\{\s*(?=[A-Za-z]+\s*\})")
 _UPRIGHT = re.compile(
     r"(?:(?<=[\d}])|(?<=\\pi))(?:\\[,;: ]|[~\s])*\\mathrm\s*\{[~\s]*([A-Za-z]+(?:/[A-Za-z]+)?)(\^\{?\d\}?)?\s*\}"
 )
 _BRACE = re.compile(r"\\[\\{}]|[{}]")
-_CURRENCIES = {"$": "dollars", "€": "euros", "£": "gbp"}
+_CURRENCIES = {"$": "dollars", "€": "euros", "£": "gbp", "¥": "yen", "₹": "rupees", "¢": "cents"}
 _MATH_MODE = re.compile(r"\s*\$((?:\\\$|[^$])*)\$\s*")
 _PRICE = re.compile(
-    r"\s*(?P<sign>-?)\s*(?P<before>\\?[$€£])?\s*"
-    r"(?P<number>(?:\d|[.,](?=\d)|\{,\}|\\[,!]|\\[dt]?frac\s*(?:\{\d+\}\{\d+\}|\d\d))+)\s*(?P<after>\\?[$€£])?[\s.]*"
+    r"\s*(?P<sign>-?)\s*(?P<before>\\?[$€£¥₹])?\s*"
+    r"(?P<number>(?:\d|[.,](?=\d)|\{,\}|\\[,!]|\\[dt]?frac\s*(?:\{\d+\}\{\d+\}|\d\d))+)\s*(?P<after>\\?[$€£¥₹¢])?[\s.]*"
 )
 _RANGE = re.compile(r"^(\W*\d[\d.,]*)[\s$\\]*(?:text\{)?–[}\s$\\]*(\d[^-+*/=^_()–]*)$")
 """From one number to another, not a difference."""
@@ -149,10 +167,10 @@ def normalise(answer: str) -> str:
         answer = run.sub(spell, answer)
     answer = _RANGE.sub(r"\1 \\dots \2", _priced(answer))
     text = _STARRED.sub(r"\2", answer.translate(_TRANSLATION).strip()).strip()
-    text = _drop_fonts(_UPRIGHT.sub(_upright, _PER_UPRIGHT.sub(r"\1/", text)))
+    text = _drop_fonts(_UPRIGHT.sub(_upright, _PER_UPRIGHT.sub(r"\1/", _NAMED_FUNCTION.sub(r"\\\1 ", text))))
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
-    text = _strip_end(_over_as_frac(text))
+    text = _strip_end(_ungroup(_over_as_frac(text)))
     while (opening := _WHOLE_TEXT.match(text)) and matching_brace(text, opening.end()) == len(text) - 1:
         text = _strip_end(text[opening.end() : -1])
     while text.startswith("{") and matching_brace(text, 1) == len(text) - 1:
@@ -166,6 +184,21 @@ def spelling(normal: str) -> str:
     text = re.sub(r"([\^_])\s*\{\s*(\\[A-Za-z]+)\s*\}", r"\1\2 ", text)
     text = re.sub(r"(\\[A-Za-z]+)\s+(?![A-Za-z])", r"\1", text)
     return re.sub(r"(?<![A-Za-z0-9])\s+|\s+(?![A-Za-z0-9])", "", text)
+
+
+def _ungroup(text: str) -> str:
+    """Drop the commas that group the digits of numbers in a text with more than one number in it: `x = 1,234`.
+
+    In brackets, and beside others, a comma groups only if those that separate have a space after them.
+    """
+    groups = [*re.finditer(_GROUPED, text)]
+    if not groups or groups[0][0] == text.strip():
+        return text
+    others = re.sub(_GROUPED, "", text)
+    in_brackets = len(groups) > len([*top_level(text, re.compile(_GROUPED))])
+    if re.search(r",(?!\s)", others) or (in_brackets and "," not in others):
+        return text
+    return re.sub(_GROUPED, _ungrouped, text)
 
 
 def _priced(answer: str) -> str:

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 
 from agon_env.verifiers.brackets import group, split, top_level
 from agon_env.verifiers.exact import read_number
+from agon_env.verifiers.expression import GREEK
 
 RELATION = re.compile(r"\\(?:le|ge|ne|in)(?![A-Za-z])|[<>=]")
 FLIPPED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le", "=": "=", r"\ne": r"\ne"}
 REALS = r"(-\infty,\infty)"
 
-_LETTER = re.compile(r"(?!\\pi\b|\\infty\b|[ei]$)(?:[A-Za-z]|\\[a-z]+)(?:_\w|_\{\w+\})?")
+_LETTER = re.compile(rf"(?!\\pi\b|\\infty\b|[ei]$)(?:[A-Za-z]|\\(?:{'|'.join(sorted(GREEK))})\b)(?:_\w|_\{{\w+\}})?")
 _BUILDER = re.compile(
     rf"\\\{{\s*(?P<letter>[A-Za-z])\s*(?:\\in\s*{re.escape(REALS)})?\s*[:|]\s*(?P<condition>.*)\\\}}", re.DOTALL
 )
 _WITHOUT = re.compile(rf"{re.escape(REALS)}\s*(?:\\setminus|-)\s*\\\{{(?P<points>.*)\\\}}")
-_OR = re.compile(r"\\text\s*\{\s*,?\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\(?:lor|vee)(?![A-Za-z])")
+OR = re.compile(r"\\text\s*\{\s*,?\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\(?:lor|vee)(?![A-Za-z])")
 _AND = re.compile(r"\\text\s*\{\s*,?\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])|\\(?:land|wedge)(?![A-Za-z])")
 
 
@@ -47,7 +48,7 @@ def read_range(text: str) -> Range | None:
         if inner is None and found_group and (found_group[0] == "union" or found_group[0] in ("(]", "[)") or signs == [r"\in"]):
             inner = None if found_group[0] == r"\{\}" else Range("", sides[1])
         return Range(sides[0], inner.intervals) if inner and not inner.letter else None
-    if len(parts := split(text, _OR)) > 1:
+    if len(parts := split(text, OR)) > 1:
         return _union([read_range(part) for part in parts])
     if len(parts := split(text, _AND)) > 1:
         return _intersection([read_range(part) for part in parts])

@@ -13,42 +13,40 @@ r"""Are two answers the same? Sets, tuples, intervals, lists, relations and matr
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
-from agon_env.verifiers.brackets import group, split
-from agon_env.verifiers.exact import read_quantity, split_unit
-from agon_env.verifiers.expression import Expr, parse, rational_value, symbols
+from agon_env.verifiers.brackets import group, split, top_level
+from agon_env.verifiers.exact import read_number, read_quantity, split_unit
+from agon_env.verifiers.expression import GREEK, Expr, parse, rational_value, symbols
+from agon_env.verifiers.integers import read_congruence, without_parameter
 from agon_env.verifiers.latex import normalise, spelling
-from agon_env.verifiers.ranges import FLIPPED, REALS, RELATION, chain, read_range
+from agon_env.verifiers.matrices import Matrix, read_matrix
+from agon_env.verifiers.ranges import FLIPPED, OR, REALS, RELATION, chain, read_range
+from agon_env.verifiers.units import read_unit
+from agon_env.verifiers.words import read_words, same_words
 
 Compare = Callable[[str, Expr, Expr], bool]
 """`(relation, gold, answer)`: decides "equal", "proportional" or "positive" between two formulas."""
 
-_YES, _NO = {"yes", "true"}, {"no", "false"}
-_WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*")
-_SHORT_WORDS = {"odd", "all", "any", "dne"}
-_LETTERS = re.compile(r"(?![abc]{3}$|[xyz]{3}$)(?:[A-Za-z]{3}|[A-Z]{2})")
-"""Words and names that are too short for `_WORDS`: "dog", "AB"; products are "xy" and "abc"."""
-_CLOCK = re.compile(r"(\d{1,2}(?::\d\d)?)\s*(?:\\text\s*\{)?\s*([AaPp])\.?\s?[Mm]\.?\s*\}?")
-_MATRIX = re.compile(r"\\begin\s*\{([pbvBV]?matrix|array|smallmatrix)\}\s*(?:\{[lcr| ]*\})?(.*)\\end\s*\{\1\}", re.DOTALL)
-_CONNECTOR = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|;")
+_CONNECTOR = re.compile(rf"\\text\s*\{{\s*,?\s*and\s*\}}|(?<![A-Za-z\\])and(?![A-Za-z])|;|{OR.pattern}")
 _COMMA = re.compile(",")
+_APPROX = re.compile(r"\\approx(?![A-Za-z])")
+_LETTER_UNIT = re.compile(r"(\d[\d.,]*)\s*([A-Za-z])")
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
 _MINUS_PLUS = re.compile(r"\\mp(?![A-Za-z])")
 _INDEX = r"(?:_\w|_\{\w+\})"
 _DENIALS = "not|wrong|incorrect|false|never|isnt|no|but|except|than|least|most|about|impossible"
-_NO_NAME = (
-    r"\\(?:pi|infty|emptyset)$|[ei]$"
-    r"|\\(?:sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|exp|ln|log|max|min|gcd|arc[a-z]+|sqrt|[lr]floor)\b"
-)
+_NO_NAME = r"\\(?:pi|infty|emptyset)$|[ei]$"
+_SYMBOL = rf"(?:[A-Za-z]+|\\(?:{'|'.join(sorted(GREEK))}|ell)(?![A-Za-z])){_INDEX}?'*"
 _LEADING_NAME = re.compile(
-    rf"(?!{_NO_NAME})(?:\\?[A-Za-z]+{_INDEX}?'*|\\?[A-Za-z]+{_INDEX}?'*\([^()]*\)|\([A-Za-z](?:,\s*[A-Za-z])*\)"
+    rf"(?!{_NO_NAME})(?:{_SYMBOL}(?:\([^()]*\))?|\([A-Za-z](?:,\s*[A-Za-z])*\)"
     rf"|\\text\s*\{{(?![^{{}}]*\b(?i:{_DENIALS})\b)[A-Za-z ]+\}}"
     r"|m?\\angle\s*[A-Z]+|\|\s*[A-Z]{2}\s*\||\\overline\s*\{\s*[A-Z]{2}\s*\}|\[[A-Z]{3,6}\])"
 )
 """What an equation may give the value of: `x`, `x_1`, `f(3)`, `(x, y)`, a word, an angle, a length, an area; no constant."""
-_DATE = re.compile(r"\d{4}-\d\d?-\d\d?")
 
 
 def same(gold: str, answer: str, compare: Compare) -> bool:
@@ -61,16 +59,13 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
         return False
     if spelling(gold) == spelling(answer):
         return True
-    if _DATE.fullmatch(gold) or _DATE.fullmatch(answer):
-        return False
-    if (words := _words(gold)) or _words(answer):
-        return bool(words) and words == _words(answer)
-    if (clocks := (_CLOCK.fullmatch(gold), _CLOCK.fullmatch(answer))) and clocks[0] and clocks[1]:
-        return [part.lower() for part in clocks[0].groups()] == [part.lower() for part in clocks[1].groups()]
-    if _LETTERS.fullmatch(gold) and _LETTERS.fullmatch(answer):
-        return gold == answer
-    if re.fullmatch(r"[A-Z]", gold):
-        return re.fullmatch(r"\(?([A-Z])\)?", answer) is not None and answer.strip("()") == gold
+    if (text := same_words(gold, answer)) is not None:
+        return text
+    if r"\approx" in answer and r"\approx" not in gold:
+        return _same_rounded(gold, answer, compare, depth)
+    if (congruences := (read_congruence(gold), read_congruence(answer))) and congruences[0] and congruences[1]:
+        return congruences[0] == congruences[1]
+    gold, answer = without_parameter(*_with_unit(gold, answer))
     quantities = read_quantity(gold), read_quantity(answer)
     if quantities[0] and quantities[1]:
         return quantities[1].agrees(quantities[0])
@@ -83,11 +78,13 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
         return ranges
     if (listed := _same_lists(gold, answer, compare, depth)) is not None:
         return listed
-    named = [text.partition("=")[0].strip() for text in (gold, answer) if _matrix(text) is None and _matrix(_value(text))]
+    named = [
+        text.partition("=")[0].strip() for text in (gold, answer) if read_matrix(text) is None and read_matrix(_value(text))
+    ]
     if len({*named}) == 1:
         gold, answer = _value(gold), _value(answer)
-    if (matrices := (_matrix(gold), _matrix(answer))) != (None, None):
-        return bool(matrices[0] and matrices[1]) and _same_grids(matrices[0], matrices[1], compare, depth)  # type: ignore[arg-type]
+    if (matrices := (read_matrix(gold), read_matrix(answer))) != (None, None):
+        return bool(matrices[0] and matrices[1]) and _same_matrices(matrices[0], matrices[1], compare, depth)  # type: ignore[arg-type]
     if (related := _relations(gold, answer, compare, depth)) is not None:
         return related
     groups = group(gold), group(answer)
@@ -96,19 +93,46 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
     return _same_formula("equal", gold, answer, compare)
 
 
-def _words(text: str) -> str:
-    """Return a spelling for an answer in words, "" if it is not one."""
-    plain = text.replace(r"\text", "").strip("{} ")
-    if not _WORDS.fullmatch(plain):
-        return ""
-    plain = " ".join(plain.lower().split())
-    if plain in _YES | _NO:
-        return "yes" if plain in _YES else "no"
-    # "xy" is a product; "converges" and "not 14" are words
-    return plain if len(max(plain.split(), key=len)) > 3 or r"\text" in text or plain in _SHORT_WORDS else ""
+def _same_rounded(gold: str, answer: str, compare: Compare, depth: int) -> bool:
+    r"""Compare `\sqrt{2} \approx 1.41` as the exact value that it states; the decimal must be near to that."""
+    signs = [*top_level(answer, _APPROX)]
+    if len(signs) != 1:
+        return False
+    exact, rounded = answer[: signs[0].start()].strip(), answer[signs[0].end() :]
+    value, shown = split_unit(_value(exact))[0], split_unit(rounded.strip())[0]
+    places = len(shown.partition(".")[2])
+    # cut off, perhaps, where there are some places to cut off at
+    tolerance = Fraction(1, 10**places if places > 1 else 2 * 10**places)
+    return _same(gold, exact, compare, depth + 1) and read_number(shown) is not None and near(value, shown, tolerance, compare)
+
+
+def near(gold: str, answer: str, tolerance: Fraction, compare: Compare) -> bool:
+    """Return whether two formulas without symbols are at most `tolerance` apart."""
+    numbers = read_number(gold), read_number(answer)
+    if numbers[0] is not None and numbers[1] is not None:
+        return abs(numbers[0] - numbers[1]) <= tolerance
+    try:
+        expressions = parse(gold), parse(answer)
+    except (ValueError, RecursionError):
+        return False
+    if symbols(expressions[0]) | symbols(expressions[1]):
+        return False
+    return compare("within", ("pair", expressions[0], ("num", str(tolerance))), expressions[1])
+
+
+def _with_unit(gold: str, answer: str) -> tuple[str, str]:
+    """Spell "3 h" out as a quantity where the other side has the unit that the letter stands for."""
+    units = split_unit(gold)[1], split_unit(answer)[1]
+    return (_in_unit(gold, units[1]) if not units[0] else gold), (_in_unit(answer, units[0]) if not units[1] else answer)
+
+
+def _in_unit(text: str, unit: str) -> str:
+    found = _LETTER_UNIT.fullmatch(text)
+    return rf"{found[1]} \text{{{found[2]}}}" if unit and found and read_unit(found[2], "") == unit else text
 
 
 def _renamed(text: str) -> str:
+    text = {"empty set": r"\{\}", "all real numbers": REALS}.get(read_words(text), text)
     text = re.sub(r"\\emptyset(?![A-Za-z])", r"\\{\\}", text)
     text = re.sub(r"\\mathbb\s*\{R\}(?![A-Za-z_^])", lambda _: REALS, text)
     if found := re.fullmatch(r"([\[\](])([^\[\]()]*,[^\[\]()]*)([\[\])])", text):  # ]a, b[ is (a, b)
@@ -148,6 +172,8 @@ def _same_lists(gold: str, answer: str, compare: Compare, depth: int) -> bool | 
             ordered = [part.split("=", 1)[1] for _, part in sorted(zip(_all_names(parts[1 - i]), parts[1 - i], strict=True))]
             pairs = (found[1], ordered) if i == 0 else (ordered, found[1])
             return all(_same(a, b, compare, depth + 1) for a, b in zip(*pairs, strict=True))
+    if max(map(len, names)) > 1 and len({any(top_level(text, OR)) for text in (gold, answer)}) > 1:
+        return False  # "x = 2 or y = 3" is no pair
     if any(len(mine) > 1 and not theirs for mine, theirs in (names, names[::-1])):
         return False  # which value belongs to which name?
     units = [_units(each) for each in parts]
@@ -190,10 +216,14 @@ def _plus_minus(text: str) -> list[str]:
     for part in parts:
         # in "x = \pm 1, y = \mp 1" the signs of two parts go together, which no list of values says
         opposite = len(parts) == 1 and _MINUS_PLUS.search(part)
-        if (_PLUS_MINUS.search(part) or opposite) and not part.startswith(r"\{"):
-            for sign, other in ("+-", "-+"):
-                chosen = _PLUS_MINUS.sub(sign, part)
-                signed.append((_MINUS_PLUS.sub(other, chosen) if opposite else chosen).strip().removeprefix("+"))
+        signs = len(_PLUS_MINUS.findall(part))
+        if (signs or opposite) and not part.startswith(r"\{") and signs <= 3:
+            # without a \mp, the signs of \pm a \pm b are chosen one by one
+            for chosen in "+-" if opposite else itertools.product("+-", repeat=signs):
+                one = part
+                for sign in chosen * signs if opposite else chosen:
+                    one = _PLUS_MINUS.sub(sign, one, count=1)
+                signed.append(_MINUS_PLUS.sub("-" if chosen == "+" else "+", one).strip().removeprefix("+"))
         else:
             signed.append(part)
     # "x = 1, 2" names the values of x
@@ -216,25 +246,9 @@ def _unordered(gold: Sequence[str], answer: Sequence[str], compare: Compare, dep
     return True
 
 
-def _matrix(text: str) -> tuple[str, list[list[str]]] | None:
-    """Return "v" or "V" for a determinant or a norm, "" for a matrix, and the rows; None for anything else."""
-    text = text.strip()
-    bare = re.fullmatch(r"([(\[|])\s*(\\begin.*\\end\s*\{(?:array|matrix|smallmatrix)\})\s*[)\]|]", text, re.DOTALL)
-    found = _MATRIX.fullmatch(bare[2] if bare else text)
-    if not found:
-        return None
-    kind = found[1][0] if found[1][0] in "vV" else "v" if bare and bare[1] == "|" else ""
-    rows = [row for row in re.split(r"\\\\", found[2]) if row.strip()]
-    return kind, [[cell.strip() for cell in row.split("&")] for row in rows]
-
-
-def _same_grids(gold: tuple[str, list[list[str]]], answer: tuple[str, list[list[str]]], compare: Compare, depth: int) -> bool:
-    if gold[0] != answer[0] or [len(row) for row in gold[1]] != [len(row) for row in answer[1]]:
-        return False
-    return all(
-        _same(a, b, compare, depth + 1)
-        for row, other in zip(gold[1], answer[1], strict=True)
-        for a, b in zip(row, other, strict=True)
+def _same_matrices(gold: Matrix, answer: Matrix, compare: Compare, depth: int) -> bool:
+    return (gold.kind, gold.shape) == (answer.kind, answer.shape) and all(
+        _same(a, b, compare, depth + 1) for a, b in zip(gold.cells, answer.cells, strict=True)
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import sympy
 
 from agon_env.verifiers.expression import MAX_BITS, Expr, TooLarge, rational_value, symbols
@@ -22,6 +23,10 @@ MAX_PROOF_DIGITS = 20_000
 """Constants that would need more digits than these count as different."""
 MAX_ARGUMENT = 10_000
 """Largest argument of a factorial, gamma or zeta function that is worked out."""
+FACTORED_BITS = 64
+"""Size of the numbers whose roots sympy may simplify, for which it factors them."""
+MAX_DEGREE = 128
+"""Largest degree of such roots."""
 POINTS = 8
 """Points at which formulas with symbols are compared."""
 
@@ -34,9 +39,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec, "csc": sympy.csc,
     "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh, "exp": sympy.exp, "ln": sympy.log, "arcsin": sympy.asin,
     "arccos": sympy.acos, "arctan": sympy.atan, "factorial": sympy.factorial, "abs": sympy.Abs, "floor": sympy.floor,
-    "ceil": sympy.ceiling, "zeta": sympy.zeta, "Gamma": sympy.gamma,
+    "ceil": sympy.ceiling, "zeta": sympy.zeta, "Gamma": sympy.gamma, "arcsinh": sympy.asinh, "arccosh": sympy.acosh,
+    "arctanh": sympy.atanh,
 }  # fmt: skip
 
+_PRIMES = (7, 3, 11, 5, 13, 2)
 _PIECES = {"abs", "floor", "ceil", "arcsin", "arccos", "arctan"}
 
 
@@ -117,7 +124,39 @@ def _build(expression: Expr, at: dict[str, Any]) -> Any:
     values = [_build(part, at) for part in parts]
     if all(value.is_number for value in values):
         _bound(name, values)
+    if name in ("pow", "root") and (power := _large_root(*values, real=name == "root")) is not None:
+        return power
     return (_FUNCTIONS if kind == "fn" else _OPERATIONS)[name](*values)
+
+
+class _LargePower(sympy.Expr):
+    """A power of a large positive rational. As a power of sympy's it would be factored wherever it is used."""
+
+    is_commutative = is_real = is_positive = True
+
+    def _eval_evalf(self, prec: int) -> Any:
+        base, exponent = self.args
+        with mpmath.workprec(prec + 20 + int(base.p * base.q).bit_length().bit_length() + int(exponent.p).bit_length()):
+            value = (mpmath.mpf(int(base.p)) / int(base.q)) ** (mpmath.mpf(int(exponent.p)) / int(exponent.q))
+        return sympy.Float._new(value._mpf_, prec)
+
+
+def _large_root(base: Any, by: Any, *, real: bool) -> Any | None:
+    """Return a root of a large rational, or one of a high degree, as a value that sympy leaves alone; None for others."""
+    exponent = 1 / by if real else by
+    if not (base.is_Rational and exponent.is_Rational and not exponent.is_Integer):
+        return None
+    sizes = [sympy.Integer(abs(part)) for part in (base.p, base.q)]
+    if exponent.q <= MAX_DEGREE and max(int(size).bit_length() for size in sizes) <= FACTORED_BITS:
+        return None
+    if base < 0 and not real:
+        return _large_root(-base, by, real=False) * sympy.Pow(-1, by)
+    roots = [sympy.integer_nthroot(int(size), int(exponent.q)) for size in sizes]
+    if all(exact for _, exact in roots):
+        root = sympy.Rational(roots[0][0], roots[1][0]) ** exponent.p
+    else:
+        root = _LargePower(abs(base), exponent)
+    return -root if base < 0 else root
 
 
 def _bound(name: str, values: list[Any]) -> None:
@@ -130,7 +169,8 @@ def _bound(name: str, values: list[Any]) -> None:
         base, exponent = values
         if base in (0, 1, -1) or (exponent.is_Rational and abs(exponent) <= 2):
             return
-        bits = abs(exponent.evalf(5)) * max(1, abs(sympy.log(abs(base.evalf(5)), 2).evalf(5)))
+        size = max(abs(base.p), base.q).bit_length() if base.is_Rational else abs(sympy.log(abs(base.evalf(5)), 2).evalf(5))
+        bits = abs(exponent.evalf(5)) * max(1, size)
         if bits > MAX_BITS:
             raise TooLarge("a power")
     elif name in ("exp", "sinh", "cosh", "tanh") and abs(values[0].evalf(5)) > MAX_BITS:
@@ -201,15 +241,18 @@ def _points(gold: Expr, answer: Expr) -> list[_Point]:
     """Return both values at some points. Where both are real in enough of them, only those count.
 
     A branch cut (the logarithm of a negative number) then speaks neither for nor against, while
-    the square root of x² and x differ at negative points, where both are real.
+    the square root of x² and x differ at negative points, where both are real. Who writes ln|x| means negative
+    numbers too: there the answer must be real as well.
     """
     names = sorted(symbols(gold) | symbols(answer))
+    everywhere = _takes_absolute(gold)
     real: list[_Point] = []
     other: list[_Point] = []
     for index in range(2 * POINTS):
         at = {name: _coordinate(index, column) for column, name in enumerate(names)}
         if point := _point(gold, answer, at):
-            (real if all(value.is_real for value in point.values) else other).append(point)
+            counts = point.values[0].is_real if everywhere else all(value.is_real for value in point.values)
+            (real if counts else other).append(point)
     found = real if len(real) >= POINTS // 2 else real + other
     return found + _far_points(gold, answer, names)
 
@@ -227,8 +270,13 @@ def _point(gold: Expr, answer: Expr, at: dict[str, Any]) -> _Point | None:
 
 
 def _coordinate(index: int, column: int) -> Any:
-    """Fixed rationals between 0.2 and 2, the second half of them negative, different for every symbol."""
+    """Fixed numbers between 0.1 and 4, the second half of them negative, different for every symbol.
+
+    Most are rational, which keeps values exact; some are not, so that the sine of 101πx is not zero at all of them.
+    """
     magnitude = sympy.Rational(23 + (index * 71 + column * 37 + index * column * 13) % 177, 101)
+    if index % POINTS >= POINTS - 2:
+        magnitude *= sympy.sqrt(_PRIMES[column % len(_PRIMES)]) / 2
     return magnitude if index < POINTS else -magnitude
 
 
@@ -255,6 +303,13 @@ def _far_points(gold: Expr, answer: Expr, names: list[str]) -> list[_Point]:
         if point and all(value.is_real for value in point.values):
             points.append(point)
     return points
+
+
+def _takes_absolute(expression: Expr) -> bool:
+    """Return whether a formula holds an absolute value that depends on a symbol."""
+    return (expression[:2] == ("fn", "abs") and bool(symbols(expression))) or any(
+        _takes_absolute(part) for part in expression[1:] if isinstance(part, tuple)
+    )
 
 
 def _has_pieces(expression: Expr) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from agon_env.verifiers.exact import read_number, split_unit
-from agon_env.verifiers.expression import parse, symbols
+from agon_env.verifiers.exact import split_unit
 from agon_env.verifiers.latex import normalise
-from agon_env.verifiers.structure import Compare, same
+from agon_env.verifiers.structure import Compare, near, same
 
 _TOLERANCE = re.compile(r"(?P<value>.*?)\s*\\tolerance\{(?P<tolerance>[-+.\deE]+)\}", re.DOTALL)
 
@@ -36,17 +35,7 @@ def same_within(gold: str, answer: str, compare: Compare) -> bool:
     if same(found["value"], answer, compare):
         return True
     value, gold_unit = split_unit(normalise(found["value"]))
-    near, unit = split_unit(normalise(re.sub(r"^\s*\\approx", "", answer)))
+    number, unit = split_unit(normalise(re.sub(r"^\s*\\approx", "", answer)))
     if gold_unit and unit and gold_unit != unit:
         return False
-    numbers = read_number(value), read_number(near)
-    tolerance = Fraction(found["tolerance"])
-    if numbers[0] is not None and numbers[1] is not None:
-        return abs(numbers[0] - numbers[1]) <= tolerance
-    try:
-        expressions = parse(value), parse(near)
-    except (ValueError, RecursionError):
-        return False
-    if symbols(expressions[0]) | symbols(expressions[1]):
-        return False
-    return compare("within", ("pair", expressions[0], ("num", str(tolerance))), expressions[1])
+    return near(value, number, Fraction(found["tolerance"]), compare)

@@ -31,6 +31,7 @@ _NAMES = {name: short for short, names in _MEASURES.items() for name in [short, 
 _SYMBOLS = {"n": "N", "j": "J", "w": "W", "v": "V", "hz": "Hz", "pa": "Pa"}
 """Short forms with a capital; in short forms it matters, as in Mm and mm."""
 _PER = re.compile(r"\s*(?:\bper\b|/)\s*")
+_PADDING = re.compile(r"^(?:different|distinct|possible)\s+|\s+(?:old|in total|each)$")
 _POWER = re.compile(r"(?P<square>square|sq\.?)\s+|(?:cubic|cu\.?)\s+")
 
 
@@ -43,7 +44,8 @@ def read_unit(words: str, power: str) -> str:
     """
     if not all(map(_is_cased, re.findall(r"\b[A-Za-z]{1,2}\b", words))):
         return ""
-    over, slash, under = _PER.sub("/", words.strip(" .").lower(), count=1).partition("/")
+    words = _PADDING.sub("", words.strip(" .").lower())
+    over, slash, under = _PER.sub("/", words, count=1).partition("/")
     if over == "mph" and not slash:
         over, slash, under = "mile", "/", "hour"
     if prefix := _POWER.match(over):

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow_worker import HANG
 
 from agon_env.verifiers import MathVerifier, Verdict
+from agon_env.verifiers import pool as pools
 from agon_env.verifiers.extraction import extract_answer
 from agon_env.verifiers.pool import shared_pool
 
 VERIFIER = MathVerifier()
-HANG = r"\sqrt{9999!+1}"
 
 EQUAL = [
     # (gold, answer)
@@ -151,6 +152,15 @@ def test_an_answer_is_never_run(tmp_path, code):
         (r"\boxed{\frac{1}{2}} is it", r"\frac{1}{2}"),
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
         (r"\boxed{\boxed{3}}", "3"),
+        (r"\boxed{ \boxed{\fbox{3}} }", "3"),
+        (r"\boxed{2 or \boxed{3}}", r"2 or \boxed{3}"),
+        (r"\boxed{2} or \boxed{3}", "3"),
+        (r"\boxed{2 \boxed{3}", "3"),
+        ("\\boxed{" * 3000 + "7" + "}" * 3000, "7"),
+        (r"\boxed{1} <think>\boxed{1}</think> Yes.", None),
+        ("My answer: 6. The right answer: 5", "5"),
+        ("Final Answer: The final answer is $5$. I hope it is correct.", "$5$."),
+        ("Answer: the answer is 5 or 6", "5 or 6"),
         (r"\boxed 7.", "7"),
         (r"So $\boxed7$.", "7"),
         (r"So $x = \boxed y$.", "y"),
@@ -194,22 +204,28 @@ def test_missing_things_have_their_own_reasons():
     assert VERIFIER.score(boxed("1"), r"\text{" * 4000).reason == "too long"
 
 
-def test_a_hang_costs_one_verdict():
-    impatient = MathVerifier(deadline=0.5)
-    golds = [r"\sqrt{3}", r"\sqrt{5}", r"2\sqrt{2}", "4"]
+@pytest.fixture
+def slow_workers(monkeypatch):
+    monkeypatch.setitem(pools._pools, pools._MATH, pools.WorkerPool(2, "slow_worker"))
+    yield
+    shared_pool().close()
+
+
+def test_a_hang_costs_one_verdict(slow_workers):
+    impatient = MathVerifier(deadline=1.0)
+    golds = ["x_{hang}", r"\sqrt{5}", r"2\sqrt{2}", "4"]
     answers = [HANG, r"5/\sqrt{5}", r"\sqrt{8}", "2^2"]
     verdicts = impatient.score_many([(boxed(a), gold) for a, gold in zip(answers, golds, strict=True)])
     assert [(verdict.score, verdict.reason) for verdict in verdicts] == [(None, "timeout")] + [(1.0, "equal")] * 3
 
 
-def test_the_deadline_is_for_a_whole_verdict_and_spares_the_worker_start():
-    shared_pool().close()
+def test_the_deadline_is_for_a_whole_verdict_and_spares_the_worker_start(slow_workers):
     golds = ", ".join(rf"\sqrt{{{n}}}" for n in (2, 3, 5, 6, 7))
     answers = ", ".join(rf"\frac{{{n}}}{{\sqrt{{{n}}}}}" for n in (7, 6, 5, 3, 2))
     assert MathVerifier(deadline=2.0).score(boxed(answers), golds).score == 1.0
     start = time.monotonic()
-    hangs = ", ".join(rf"\sqrt{{9999!+{n}}}" for n in (2, 3, 5, 6, 7))
-    assert MathVerifier(deadline=0.5).score(boxed(hangs), golds).reason == "timeout"
+    hangs = ", ".join(rf"{n}x_{{hang}}" for n in (2, 3, 5, 6, 7))
+    assert MathVerifier(deadline=0.5).score(boxed(hangs), hangs.replace("x", "-x")).reason == "timeout"
     assert time.monotonic() - start < 30
 
 
@@ -252,7 +268,9 @@ def test_any_text_gets_a_verdict(text):
 
 HOSTILE = [
     *PIECES, "1 ", "1 000 ", "1,", "a ", "x<", "a=1,", " and ", r"\text{ or }", r"\pmod ", r"\cup ", r"\{", r"\mathrm{m}",
-    "cm ", r"\frac{1}{", r"{\over", r"\begin{array}{c", "&", "\\\\", "**", r"\left", r"0.\overline{", "!", "--", "_{",
+    "cm ", r"\frac{1}{", r"{\over", r"\begin{array}{c", "&", "\\\\", "**", r"\left",
+    r"\equiv ", "(mod ", r"\approx ", "^T", r"\in\mathbb{Z}",
+    r"0.\overline{", "!", "--", "_{",
 ]  # fmt: skip
 
 

@@ -3,13 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from slow_worker import HANG
 
 from agon_env.verifiers.math import MathVerifier, judge_row
 from agon_env.verifiers.rescoring import ForeignRow, verify_lines
-
-HANG = r"\boxed{\sqrt{9999!+1}}"
 
 
 def test_the_command(tmp_path):
@@ -18,12 +18,16 @@ def test_the_command(tmp_path):
         {"id": "a", "gold": "1/2", "completion": r"\boxed{0.5}"},
         {"gold": "3", "completion": "It is \u2028 \\boxed{4}"},
         {"question": "of another kind"},
-        {"id": 7, "gold": r"\sqrt{3}", "completion": HANG},
+        {"id": 7, "gold": "x_{hang}", "completion": rf"\boxed{{{HANG}}}"},
         {"gold": "", "completion": r"\boxed{1}"},
         {"gold": r"2\sqrt{2}", "completion": r"\boxed{\sqrt{8}}"},
     ]
     path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + '\n\n{"torn', encoding="utf-8")
-    program = "from algos.cli import main; main()"
+    program = (
+        f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n"
+        "from agon_env.verifiers import pool; Worker = pool.Worker\n"
+        "pool.Worker = lambda module: Worker('slow_worker'); from algos.cli import main; main()"
+    )
     command = [sys.executable, "-c", program, "verify", "math", str(path), "--workers", "2", "--deadline", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     *results, last = [json.loads(line) for line in done.stdout.split("\n") if line]

@@ -1,0 +1,60 @@
+"""Answers that are compared as text: words, single letters, names of points, times and dates."""
+
+from __future__ import annotations
+
+import re
+
+_YES, _NO = {"yes", "true"}, {"no", "false"}
+_WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*")
+_SHORT_WORDS = {"odd", "all", "any", "dne"}
+_SYNONYMS = {
+    "dne": "does not exist", "no solutions": "no solution", "the empty set": "empty set", "all reals": "all real numbers",
+    "all the real numbers": "all real numbers", "the real numbers": "all real numbers",
+}  # fmt: skip
+_SETS = {"empty set", "all real numbers"}
+"""What may be written in signs as well."""
+_LETTERS = re.compile(r"(?![abc]{3}$|[xyz]{3}$)(?:[A-Za-z]{3}|[A-Z]{2})")
+"""Words and names that are too short for `_WORDS`: "dog", "AB"; products are "xy" and "abc"."""
+_CHOICE = re.compile(r"\(?\s*([A-Z])\s*\)?")
+_CLOCK = re.compile(r"(\d{1,2}(?::\d\d)?)\s*(?:\\text\s*\{)?\s*([AaPp])\.?\s?[Mm]\.?\s*\}?")
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?")
+
+
+def same_words(gold: str, answer: str) -> bool | None:
+    """Compare normalised answers of which one at least is text; None if neither is, or if the text names a set of numbers."""
+    if _DATE.fullmatch(gold) or _DATE.fullmatch(answer):
+        return False  # not spelled the same, and no difference of numbers
+    words = read_words(gold), read_words(answer)
+    if any(words):
+        return True if words[0] == words[1] else None if _SETS.intersection(words) else False
+    if (clocks := (_CLOCK.fullmatch(gold), _CLOCK.fullmatch(answer))) and clocks[0] and clocks[1]:
+        return _time(clocks[0]) == _time(clocks[1])
+    if _LETTERS.fullmatch(gold) and _LETTERS.fullmatch(answer):
+        return gold == answer or (_is_plain(gold) and _is_plain(answer) and gold.lower() == answer.lower())
+    if re.fullmatch(r"[A-Z]", gold):
+        chosen = _CHOICE.fullmatch(answer)
+        return bool(chosen and chosen[1] == gold)
+    return None
+
+
+def read_words(text: str) -> str:
+    """Return a spelling for an answer in words, "" if it is not one."""
+    plain = text.replace(r"\text", "").strip("{} \"'`“”")
+    if not _WORDS.fullmatch(plain):
+        return ""
+    plain = " ".join(plain.lower().split())
+    if plain in _YES | _NO:
+        return "yes" if plain in _YES else "no"
+    plain = _SYNONYMS.get(plain, plain)
+    # "xy" is a product; "converges" and "not 14" are words
+    return plain if len(max(plain.split(), key=len)) > 3 or r"\text" in text or plain in _SHORT_WORDS else ""
+
+
+def _time(clock: re.Match[str]) -> tuple[str, str]:
+    hour, half = clock.groups()
+    return hour if ":" in hour else f"{hour}:00", half.lower()
+
+
+def _is_plain(word: str) -> bool:
+    """Return whether a word has no capitals but perhaps the first: "Red", but not "ABC"."""
+    return word[1:].islower()
