@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -22,8 +21,7 @@ from agon_env.types import Action, FrozenDict, Message, Observation, Outcome, Re
 DEFAULT_PLAYERS = ("alice", "bob", "carol", "dave", "erin", "frank")
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """What one action did to a contest; see `Contest.advance`."""
 
     player: str
@@ -225,7 +223,8 @@ class Contest:
         A player that is not to move sees what it was shown last; one that was never asked sees no messages.
         """
         self._require_reset("observe")
-        player = self.current_player if player is None else player
+        if player is None and self._role is not None:
+            player = self.player_of[self._role]
         if player is None:
             raise EpisodeOver(f"{self._name} is over and nobody is to move; name a player, or call reset()")
         if player not in self.role_of:
@@ -241,7 +240,8 @@ class Contest:
             EpisodeOver: after the end.
             TypeError: the action is not text.
         """
-        self._require_reset("step")
+        if not self._started:
+            self._require_reset("step")
         if self._role is None:
             reason = self.outcome.reason if self.outcome else "it could not be scored"
             raise EpisodeOver(f"{self._name} has ended ({reason}); call reset() before the next step()")
@@ -274,8 +274,10 @@ class Contest:
         """
         action = self.check_action(action)
         role: str = self._role  # type: ignore[assignment]  # check_action has seen to it
-        player, chars = self.player_of[role], len(action.text)
-        text, cut = action.text[: self.max_chars], bool(action.truncated) or chars > self.max_chars
+        player, text = self.player_of[role], action.text
+        chars, cut = len(text), bool(action.truncated)
+        if chars > self.max_chars:
+            text, cut = text[: self.max_chars], True
         (self.cut_roles.add if cut else self.cut_roles.discard)(role)
         extracted, complaint = self._play(role, text, cut)
         event = Event(self.turn, player, role, text, cut, chars, extracted, complaint, tuple(self.visible_to(role)))
@@ -285,12 +287,13 @@ class Contest:
             self._role = self._next_role()
         else:
             self._invalid_in_a_row += 1
-        out_of_turns = self._role is not None and self.turn >= self.max_turns
         reason = offender = None
         if self._invalid_in_a_row > self.retries:
             reason, offender = f"forfeit: {complaint}", role
-        elif self._role is None or out_of_turns:
-            reason = "max_turns" if out_of_turns else "completed"
+        elif self._role is None:
+            reason = "completed"
+        elif self.turn >= self.max_turns:
+            reason = "max_turns"
         if reason is None:
             self._ask(complaint)
         else:
@@ -310,7 +313,7 @@ class Contest:
             self._end(move.reason, offender=move.offender, given=scores)
         info = self._info(move.player, chars=move.chars, truncated=move.cut, invalid=move.complaint)
         if self.outcome is None:
-            return self._shown[self.player_of[self._role]].copy(), dict.fromkeys(self.players, 0.0), False, False, info  # type: ignore[index]
+            return self.observe(), dict.fromkeys(self.players, 0.0), False, False, info
         out_of_turns = move.reason == "max_turns"
         return None, dict(self.outcome.rewards), not out_of_turns, out_of_turns, info
 
@@ -376,9 +379,8 @@ class Contest:
 
     def _ask(self, complaint: str | None) -> None:
         """Show the role to move its prompt; it is computed here alone, once a turn."""
-        if self._role is None:
-            return
-        prompt = self.prompt(self._role)
+        role: str = self._role  # type: ignore[assignment]  # nobody is asked after the end
+        prompt = self.prompt(role)
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(message) for message in prompt]
         if complaint is not None:
             again = f"That was not a legal move: {complaint}. Try again."
@@ -386,8 +388,8 @@ class Contest:
                 messages[-1]["content"] += f"\n\n{again}"
             else:
                 messages.append({"role": "user", "content": again})
-        player = self.player_of[self._role]
-        self._shown[player] = Observation(player, self._role, tuple(messages))
+        player = self.player_of[role]
+        self._shown[player] = Observation(player, role, tuple(messages))
 
     def _checked_scores(self, scores: Mapping[str, Reward]) -> dict[str, Reward]:
         if set(scores) != set(self.roles):

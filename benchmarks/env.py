@@ -4,8 +4,11 @@
 
 Needs `pip install 'agon-env[bench]'`. The same two-player text game in the three libraries (`guess_game.py`), the same
 texts. Contests are played from their reset to their rewards, many at a time in lockstep as batched sampling plays them.
-All sides and sizes take turns, so that a busy moment of the machine meets all of them. A turn of agon-env includes its
-transcript, the checks of the action and the copy of the messages that lets nobody change what a contest holds.
+TextArena is measured twice: `textarena` is a game that it ships, made by `textarena.make` (an iterated prisoner's dilemma
+of as many turns, most of them talk; it shows a player all that was said), `textarena_bare` the common game with the least
+that an environment of it needs. All sides and sizes take turns, so that a busy moment of the machine meets all of them. A
+turn of agon-env includes its transcript, the checks of the action and the copy of the messages that lets nobody change
+what a contest holds.
 """
 
 from __future__ import annotations
@@ -17,13 +20,13 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from guess_game import GUESSES, Guess, make_pettingzoo, make_textarena
+from guess_game import GUESSES, Guess, make_pettingzoo, make_shipped_textarena, make_textarena
 from measure import machine, publish, spread
 
 from agon_env.vector import VectorContest
 
 TEXT = "I think that my rival is bluffing, so I take the other half of what is left. " * 5
-GUESS_TEXTS = [f"{TEXT}My guess is [{(137 * turn) % 1000}]." for turn in range(GUESSES)]
+GUESS_TEXTS = [f"{TEXT}My guess is [{(137 * turn) % 1000}]. [Cooperate]" for turn in range(GUESSES)]
 
 Play = Callable[[int, int], None]
 """Plays contests in lockstep to their ends: (how many, first seed)."""
@@ -52,8 +55,16 @@ def play_vector(count: int, seed: int) -> None:
 
 
 def play_textarena(count: int, seed: int) -> None:
-    """Environments of TextArena side by side."""
-    envs = [make_textarena() for _ in range(count)]
+    """A game of TextArena's own, side by side."""
+    _play_textarena([make_shipped_textarena() for _ in range(count)], seed)
+
+
+def play_textarena_bare(count: int, seed: int) -> None:
+    """The common game as an environment of TextArena, side by side."""
+    _play_textarena([make_textarena() for _ in range(count)], seed)
+
+
+def _play_textarena(envs: list[Any], seed: int) -> None:
     for number, env in enumerate(envs):
         env.reset(num_players=2, seed=seed + number)
     for text in GUESS_TEXTS:
@@ -76,7 +87,8 @@ def play_pettingzoo(count: int, seed: int) -> None:
         for env in envs:
             observation, _, termination, truncation, _ = env.last()
             assert observation
-            assert not (termination or truncation)
+            assert not termination
+            assert not truncation
             env.step(text)
     for env in envs:
         for _ in env.agent_iter():
@@ -89,6 +101,7 @@ SIDES: dict[str, Play] = {
     "agon_single": play_single,
     "agon_vector": play_vector,
     "textarena": play_textarena,
+    "textarena_bare": play_textarena_bare,
     "pettingzoo": play_pettingzoo,
 }
 
@@ -120,7 +133,7 @@ def measure(sizes: list[int], *, contests: int, repeats: int) -> dict[str, Any]:
                 side: {str(size): round(middle[peer, size] / middle[side, size], 2) for size in sizes}
                 for side in ("agon_single", "agon_vector")
             }
-            for peer in ("textarena", "pettingzoo")
+            for peer in ("textarena", "textarena_bare", "pettingzoo")
         },
         "cost_of_a_turn_relative_to_one_contest": {
             side: {str(size): round(middle[side, size] / middle[side, sizes[0]], 2) for size in sizes} for side in SIDES
@@ -131,8 +144,8 @@ def measure(sizes: list[int], *, contests: int, repeats: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 16, 256, 4096], help="contests side by side")
-    parser.add_argument("--contests", type=int, default=1024, help="least number of contests of one measurement")
-    parser.add_argument("--repeats", type=int, default=7, help="measurements of each side and size")
+    parser.add_argument("--contests", type=int, default=256, help="least number of contests of one measurement")
+    parser.add_argument("--repeats", type=int, default=5, help="measurements of each side and size")
     parser.add_argument("--output", help="where to write the JSON as well")
     arguments = parser.parse_args()
     report = {

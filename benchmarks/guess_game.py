@@ -1,8 +1,8 @@
 """One two-player text game in three libraries, each written as that library's authors write games.
 
-The referee thinks of a number. The players guess in turn, four times each; every one reads the rules and what its rival
-said last, and says a text with a number in brackets. Whoever came closest wins. `guess_agon.py` is not needed: `Guess`,
-`GuessTextArena` and `GuessPettingZoo` differ in nothing but the library: the rules, the moves, the scores are those below.
+The referee thinks of a number. The players guess in turn, twenty times each; every one reads the rules and what its rival
+said last, and says a text with a number in brackets. Whoever came closest wins. `Guess`, `GuessTextArena` and
+`GuessPettingZoo` differ in the library alone: the rules, the moves and the scores are those below.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 from textarena.wrappers.ObservationWrappers.llm_observation_wrapper import FirstLastObservationWrapper
 
 import agon_env
+from agon_env.errors import InvalidMove
 
-GUESSES = 8
+GUESSES = 40  # as many turns as the game that TextArena ships
 TOP = 1000
 RULES = (
-    "You play against one rival. The referee thinks of a whole number from 0 to 999. You and your rival guess in turn, four "
+    "You play against one rival. The referee thinks of a whole number from 0 to 999. You and your rival guess in turn, twenty "
     "times each; whoever has made the guess that is closest to the number at the end of the contest wins it. You read what "
     "your rival has said, so that you can learn from its guesses and from its reasons, if you believe them. Think aloud as "
     "long as you like, then write your guess in square brackets, for example [512]. The last number in brackets counts."
@@ -63,7 +64,7 @@ class Guess(agon_env.Contest):
         """Take a guess."""
         guess = read_guess(text)
         if guess is None:
-            raise agon_env.InvalidMove("there is no number in brackets")
+            raise InvalidMove("there is no number in brackets")
         seat = self.roles.index(role)
         self.best[seat] = min(self.best[seat], abs(guess - self.secret))
         self.last = text
@@ -173,3 +174,8 @@ def make_textarena() -> textarena.Env:
 def make_pettingzoo() -> AECEnv:
     """Return the game in the wrapper that PettingZoo's own games come in."""
     return OrderEnforcingWrapper(GuessPettingZoo())
+
+
+def make_shipped_textarena() -> textarena.Env:
+    """Return a game that TextArena ships, as its users make it: ten rounds of talk and a decision, 40 turns."""
+    return textarena.make("IteratedPrisonersDilemma-v0")
