@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import combinations
-from statistics import fmean
 
 from agents.policy import LLMPolicy
 from agents.sampling import SamplingParams
@@ -70,23 +69,3 @@ def evaluate_policies(
         ]
         contests += played
     return figures(records), contests
-
-
-def standings(records: Sequence[Record], policies: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Return who beats whom in an evaluation of a league.
-
-    Args:
-        records: of the contests, in which the players are called like the policies.
-        policies: their names.
-
-    Returns:
-        `wins`: policy → share of its contests that it won, a draw being half a win; nothing where no more than two
-        policies played.
-    """
-    shares: dict[str, list[float]] = {name: [] for name in policies}
-    if len(shares) < 3:
-        return {}
-    for record in records:
-        for role, name in record.players.items():
-            shares[name].append(0.5 if record.winner is None else float(record.winner == role))
-    return {"wins": {name: fmean(own) for name, own in shares.items() if own}}

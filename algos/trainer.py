@@ -18,9 +18,9 @@ from algos.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
 from algos.config import TrainConfig, load_config
 from algos.console import RunConsole, is_duel
 from algos.errors import ConfigError
-from algos.judge import standings
 from algos.run import Run
 from algos.run_folder import RunFolder
+from algos.scorecard import wins
 from algos.types import Stats
 
 NOTHING_LEARNED = (
@@ -145,7 +145,8 @@ def _judge(run: Run, folder: RunFolder, on_contest: Callable[[int], None] | None
     evaluation, contests = run.evaluate(on_contest)
     for number, contest in enumerate(contests[:4]):
         folder.show(run.step, f"held_out/{number}", contest)
-    return evaluation.summary() | standings(evaluation.records, run.policies)
+    league = len(run.policies) > len(run.held_out.roles)
+    return evaluation.summary() | ({"wins": wins(evaluation.records)} if league else {})
 
 
 def _judge_aloud(run: Run, folder: RunFolder, console: RunConsole, when: str) -> dict[str, Any]:

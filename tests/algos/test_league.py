@@ -16,9 +16,9 @@ from safetensors.torch import load_file
 
 from algos.config import TINY
 from algos.console import RunConsole
-from algos.judge import standings
 from algos.league import League, round_robin
 from algos.run import Run
+from algos.scorecard import wins
 from algos.trainer import train
 from algos.win_rates import WinRates
 
@@ -124,10 +124,16 @@ def test_every_pair_of_a_league_is_judged_on_the_same_problems(config) -> None:
     assert len({contest.problem.question for contest in contests}) == 2
     pairs = Counter(frozenset(record.players.values()) for record in evaluation.records)
     assert pairs == {frozenset(pair): 2 for pair in (("alice", "bob"), ("alice", "carol"), ("bob", "carol"))}
-    wins = standings(evaluation.records, run.policies)["wins"]
-    assert set(wins) == {"alice", "bob", "carol"}
-    assert sum(wins.values()) == pytest.approx(1.5)  # each contest has one win to give, or two halves
-    assert standings(evaluation.records[:2], ("alice", "bob")) == {}
+    won = wins(evaluation.records)
+    assert set(won) == {"alice", "bob", "carol"}
+    assert all(0 <= share <= 1 for seats in won.values() for share in seats.values())
+
+
+def test_a_finished_league_tells_who_won(config, tmp_path: Path) -> None:
+    small = dataclasses.replace(config, league_size=3, steps=1, problems=1, group_size=2, max_tokens=8, eval_problems=3)
+    folder = train(dataclasses.replace(small, output_dir=str(tmp_path)), console=quiet())
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    assert set(summary["before"]["wins"]) == set(summary["after"]["wins"]) == {"alice", "bob", "carol"}
 
 
 def test_an_update_of_a_league_moves_who_played_and_nobody_else(config) -> None:

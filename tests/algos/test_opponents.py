@@ -123,7 +123,7 @@ def test_the_state_holds_every_snapshot() -> None:
 # --- in a run -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("opponent", ["pool:win_rate", "base", "agent:random"])
+@pytest.mark.parametrize("opponent", ["pool:win_rate", "base", "agent:oracle"])
 def test_whoever_stands_in_is_never_trained(opponent: str) -> None:
     run = Run.of(dataclasses.replace(FAST, opponent=opponent, snapshot_every=1))
     for _ in range(2):
@@ -132,7 +132,7 @@ def test_whoever_stands_in_is_never_trained(opponent: str) -> None:
     assert {turn.policy for turn in played.turns} - learning == {
         "pool:win_rate": {"alice-past", "bob-past"},
         "base": {"base"},
-        "agent:random": {None},
+        "agent:oracle": {None},
     }[opponent]
     assert all(len({run.policies.get(turn.policy or "") is not None for turn in part}) == 2 for part in by_contest(played))
     learner = run.learners["alice"]
@@ -144,6 +144,8 @@ def test_whoever_stands_in_is_never_trained(opponent: str) -> None:
     assert stats["alice/rows"] + stats["bob/rows"] <= 16  # one seat of each contest
     assert {"alice/wins_opponent", "bob/wins_opponent"} <= set(stats)
     assert "alice/wins" not in stats
+    if opponent == "agent:oracle":
+        assert all(turn.score == 1 for turn in played.turns if turn.policy is None)
 
 
 def by_contest(played):
