@@ -23,6 +23,17 @@ LEVELS = {"introductory": 1.0, "interview": 2.0, "competition": 3.0, "easy": 1.0
 """Words for difficulty → numbers, which alone can be filtered by."""
 PYTHON3 = 3
 """The number of Python 3 in the column `solutions` of CodeContests."""
+STARTER_IMPORTS = """\
+from collections import *
+from functools import *
+from heapq import *
+from itertools import *
+from math import *
+from typing import *
+from builtins import *
+import bisect, collections, functools, heapq, itertools, math, operator, random, re, string, typing
+"""
+"""What the sites of these problems import for a function that is to be completed; its starter code says `List[int]`."""
 STDIO_HINT = "The program reads from standard input and prints to standard output."
 
 
@@ -83,6 +94,7 @@ def livecodebench(row: Row) -> Parsed:
         made = CodeTests(
             "call",
             tuple({"args": [_json(line) for line in _lines(test)], "expected": _json(test["output"])} for test in tests),
+            prelude=STARTER_IMPORTS,
             function=_checked(name, "metadata"),
         )
     else:
@@ -114,6 +126,7 @@ def apps(row: Row) -> Parsed:
                 {"args": list(args), "expected": output[0] if boxed else output}
                 for args, output in zip(map(_list, inputs), outputs, strict=True)
             ),
+            prelude=STARTER_IMPORTS,
             function=_checked(name, "fn_name"),
         )
     else:
