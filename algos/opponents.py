@@ -30,6 +30,7 @@ from agents.adapters import CONFIG_FILE
 from agents.agent import Agent
 from agents.policy import LLMPolicy
 from agon_env.contest import Contest
+from agon_env.rewards import CooperativeReward
 from algos.errors import ConfigError
 from algos.policies import make_policy, sampling_params
 from algos.win_rates import Weighting, WinRates, chances
@@ -194,13 +195,15 @@ def make_opponents(config: TrainConfig, policies: Mapping[str, LLMPolicy], conte
     """Return the opponents that `config.opponent` names; None where everyone meets its live rival.
 
     Raises:
-        ConfigError: there is no such kind, no such folder, or the contest has no rival.
+        ConfigError: there is no such folder, the contest has no rival, or nobody can win.
     """
     kind, _, argument = config.opponent.partition(":")
     if kind == "rival":
         return None
     if len(contest.roles) < 2:
         raise ConfigError(f'{config.env} has one player, so nobody to be replaced by {config.opponent!r}: set opponent="rival"')
+    if config.opponent == "pool:win_rate" and isinstance(contest.reward_rule, CooperativeReward):
+        raise ConfigError('a team is paid alike, so nobody wins and opponent="pool:win_rate" means nothing: take "pool:recent"')
     if kind == "pool":
         slots = {name: make_policy(policy.base, f"{name}-past", config) for name, policy in policies.items()}
         return SnapshotPool(policies, slots, weighting=POOLS[argument], size=config.pool_size, every=config.snapshot_every)

@@ -271,3 +271,9 @@ def test_who_plays_alone_has_no_opponent() -> None:
     config = TrainConfig(env="ArithmeticSolo-v0", algorithm="grpo", opponent="base")
     with pytest.raises(ConfigError, match="has one player"):
         Run.of(config)
+
+
+def test_in_a_team_nobody_wins() -> None:
+    with pytest.raises(ConfigError, match="a team is paid alike"):
+        Run.of(dataclasses.replace(FAST, algorithm="cooperative_grpo", opponent="pool:win_rate"))
+    assert Run.of(dataclasses.replace(FAST, algorithm="cooperative_grpo", opponent="pool:recent")).opponents is not None
