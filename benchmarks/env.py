@@ -6,9 +6,9 @@ Needs `pip install 'agon-env[bench]'`. The same two-player text game in the thre
 texts. Contests are played from their reset to their rewards, many at a time in lockstep as batched sampling plays them.
 TextArena is measured twice: `textarena` is a game that it ships, made by `textarena.make` (an iterated prisoner's dilemma
 of as many turns, most of them talk; it shows a player all that was said), `textarena_bare` the common game with the least
-that an environment of it needs. All sides and sizes take turns, so that a busy moment of the machine meets all of them. A
-turn of agon-env includes its transcript, the checks of the action and the copy of the messages that lets nobody change
-what a contest holds.
+that an environment of it needs. All sides and sizes take turns, and processor time is counted, so that what else the
+machine does weighs little. A turn of agon-env includes its transcript, the checks of the action and the copy of the
+messages that lets nobody change what a contest holds.
 """
 
 from __future__ import annotations
@@ -107,13 +107,13 @@ SIDES: dict[str, Play] = {
 
 
 def seconds_per_turn(play: Play, *, side_by_side: int, contests: int) -> float:
-    """Play at least `contests` contests, `side_by_side` at a time; return the time of one turn."""
+    """Play at least `contests` contests, `side_by_side` at a time; return the processor time of one turn."""
     rounds = max(1, contests // side_by_side)
     gc.collect()
-    start = time.perf_counter()
+    start = time.process_time()
     for number in range(rounds):
         play(side_by_side, number * side_by_side)
-    return (time.perf_counter() - start) / (rounds * side_by_side * GUESSES)
+    return (time.process_time() - start) / (rounds * side_by_side * GUESSES)
 
 
 def measure(sizes: list[int], *, contests: int, repeats: int) -> dict[str, Any]:

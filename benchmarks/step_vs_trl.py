@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,14 @@ def run_trl(work: Workload, steps: Steps) -> None:
     from trl import GRPOConfig, GRPOTrainer
 
     torch.set_num_threads(work.threads)
-    sampled = [0]
+    sampled, seconds = [0], [0.0]
+
+    class TimedTrainer(GRPOTrainer):
+        def _generate_and_score_completions(self, *args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            found = super()._generate_and_score_completions(*args, **kwargs)
+            seconds[0] = time.perf_counter() - start
+            return found
 
     def rewards(completion_ids: list[list[int]], completions: list[list[dict[str, str]]], **_: Any) -> list[float]:
         sampled[0] = sum(map(len, completion_ids))
@@ -43,7 +51,7 @@ def run_trl(work: Workload, steps: Steps) -> None:
             control.should_training_stop = not steps.begin()
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            steps.end(sampled[0])
+            steps.end(sampled[0], sampling=seconds[0])
             control.should_training_stop = not steps.begin()
 
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +79,7 @@ def run_trl(work: Workload, steps: Steps) -> None:
             disable_tqdm=True,
             dataloader_pin_memory=False,
         )
-        trainer = GRPOTrainer(
+        trainer = TimedTrainer(
             model=AutoModelForCausalLM.from_pretrained(work.model, dtype=torch.float32),
             reward_funcs=rewards,
             args=config,

@@ -79,12 +79,12 @@ class Steps:
         self._started, self._cpu = time.perf_counter(), time.process_time()
         return more
 
-    def end(self, tokens: int) -> None:
-        """Report a step in which so many tokens were sampled."""
+    def end(self, tokens: int, *, sampling: float | None = None) -> None:
+        """Report a step in which so many tokens were sampled, in so many seconds of it."""
         seconds, cpu_seconds = time.perf_counter() - self._started, time.process_time() - self._cpu
-        self._tell({"seconds": seconds, "cpu_seconds": cpu_seconds, "tokens": tokens})
+        self._tell({"seconds": seconds, "cpu_seconds": cpu_seconds, "tokens": tokens, "sampling": sampling})
 
-    def _tell(self, record: Mapping[str, float]) -> None:
+    def _tell(self, record: Mapping[str, float | None]) -> None:
         self._out.write(json.dumps(record) + "\n")
         self._out.flush()
 
@@ -160,6 +160,7 @@ def race(script: str, sides: Sequence[str], workload: Workload, *, steps: int, w
             side: {
                 "seconds_per_step": seconds[side],
                 "processor_seconds_per_step": cpu_seconds[side]["median"],
+                **_sampling(records[side]),
                 "tokens_per_step": spread([record["tokens"] for record in records[side]], 0)["median"],
                 "peak_mib": round(peaks[side]),
             }
@@ -170,6 +171,12 @@ def race(script: str, sides: Sequence[str], workload: Workload, *, steps: int, w
         },
         "share_of_the_peak_memory_of": {side: round(peaks[ours] / peaks[side], 3) for side in sides if side != ours},
     }
+
+
+def _sampling(records: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the part of a step that is sampling with its rewards, if the side has told it."""
+    known = [record["sampling"] for record in records if record["sampling"] is not None]
+    return {"of_which_sampling": spread(known)["median"]} if known else {}
 
 
 # --- ours -------------------------------------------------------------------------------------------
@@ -231,7 +238,7 @@ def run_agon(work: Workload, steps: Steps, *, algorithm: str) -> None:
         policy.base.eos_ids = frozenset()  # so that no completion ends before the others do
     while steps.begin():
         stats, _ = run.advance()
-        steps.end(int(stats["progress/tokens"]))
+        steps.end(int(stats["progress/tokens"]), sampling=stats["time/sample"])
 
 
 def resolve_model(name: str, folder: Path) -> str:
