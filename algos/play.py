@@ -53,14 +53,12 @@ def play(run: Run) -> tuple[Rollout, Stats]:
 
 
 def _draw(run: Run, match: Match, rng: np.random.Generator) -> dict[str, str]:
-    """Return role → name of who sits there."""
-    names = dict(match.seats)
-    for role, rival in match.seats.items():
-        if match.replaced(role):
-            assert run.opponents is not None
-            assert match.learner is not None
-            names[role] = run.opponents.draw(rival, learner=match.learner, rates=run.rates, rng=rng)
-    return names
+    """Return role → name of who sits there; whoever stands in for a policy does so in all of its seats."""
+    if run.opponents is None or match.learner is None:
+        return dict(match.seats)
+    rivals = dict.fromkeys(rival for role, rival in match.seats.items() if match.replaced(role))
+    drawn = {rival: run.opponents.draw(rival, learner=match.learner, rates=run.rates, rng=rng) for rival in rivals}
+    return {role: drawn[policy] if match.replaced(role) else policy for role, policy in match.seats.items()}
 
 
 def _play_match(run: Run, match: Match, names: Mapping[str, str]) -> Rollout:
