@@ -11,7 +11,8 @@ _BARE = r"\s+-?\d+(?:\.\d+)?|\s*(?:\d+(?:\.\d+)?|(?<=\s)[A-Za-z]|\\[dt]?frac\s*\
 # One pass over the text: an escaped brace is text.
 _TOKEN = re.compile(rf"\\(?:boxed|fbox)(?:\s*\{{|(?P<bare>{_BARE}))|\\[\\{{}}]|[{{}}]")
 _DISPLAYED = r"(?:\$\$[^$]{0,1000}\$\$|\\\[(?:[^\\]|\\[^\]]){0,1000}\\\])"
-_ANSWER_LINE = re.compile(rf"\banswer[\s*_]*[:：][*_\s]*(?P<answer>{_DISPLAYED}?[^\n]*)", re.IGNORECASE)
+_MARKER = re.compile(r"\banswer[\s*_]{0,20}[:：]", re.IGNORECASE)
+_ANSWER_LINE = re.compile(rf"{_MARKER.pattern}[*_\s]*(?P<answer>{_DISPLAYED}?[^\n]*)", re.IGNORECASE)
 _PHRASE = re.compile(
     r"(?:the\s+)?(?:final\s+|correct\s+)?answer\s+is:?\s+(?P<answer>.+?)(?:\s+I hope it is correct\.?)?",
     re.IGNORECASE | re.DOTALL,
@@ -39,31 +40,28 @@ def _last_answer(text: str) -> str | None:
     lines = list(_ANSWER_LINE.finditer(text))
     if not lines:
         return None
-    answer = lines[-1]["answer"]
-    while again := _ANSWER_LINE.search(answer):
-        answer = again["answer"]
-    answer = answer.strip().strip("*_ \t")
+    answer = _MARKER.split(lines[-1]["answer"])[-1].strip().strip("*_ \t")
     phrase = _PHRASE.fullmatch(answer)
     return phrase["answer"] if phrase else answer
 
 
 def _last_box(text: str) -> tuple[bool, str | None]:
     """Return whether there is a box, and the content of the one that closes last if none opens after it. Linear time."""
-    open_braces: list[tuple[re.Match[str], bool]] = []  # (the token, is it a box)
+    open_braces: list[tuple[int, int] | None] = []  # the span of the token that opens a box, None for another brace
     outer, content = (-1, -1), (-1, -1)  # the last box with its braces, and what is in it
     for token in _TOKEN.finditer(text):
         if token["bare"] is not None:
             outer, content = token.span(), token.span("bare")
         elif token[0] == "}":
-            opening, is_box = open_braces.pop() if open_braces else (token, False)
-            if is_box:
-                around = text[opening.end() : outer[0]] + text[outer[1] : token.start()] if opening.end() <= outer[0] else "?"
+            if opening := open_braces.pop() if open_braces else None:
+                start, inside = opening
+                around = text[inside : outer[0]] + text[outer[1] : token.start()] if inside <= outer[0] else "?"
                 if around.strip():  # a box in a box, with nothing beside it, is one box
-                    content = (opening.end(), token.start())
-                outer = (opening.start(), token.end())
+                    content = (inside, token.start())
+                outer = (start, token.end())
         elif token[0][-1] == "{" and token[0] != "\\{":
-            open_braces.append((token, token[0] != "{"))
-    unclosed = max((opening.end() for opening, is_box in open_braces if is_box), default=-1)
+            open_braces.append(token.span() if token[0] != "{" else None)
+    unclosed = max((opening[1] for opening in open_braces if opening), default=-1)
     if unclosed > content[0]:
         return True, None
     return outer[0] >= 0, text[slice(*content)].strip()
