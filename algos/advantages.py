@@ -32,6 +32,10 @@ class Advantages:
     """How many groups there were."""
     dropped: int
     """How many of them were dropped: without spread, or with fewer than two known rewards."""
+    tokens: Sequence[tuple[float, ...]] | None = None
+    """With a critic: one advantage per token of each turn, which take the place of `values`; none where `kept` is False."""
+    returns: Sequence[tuple[float, ...]] | None = None
+    """With a critic: what it should have said of each turn's states; none where `kept` is False."""
 
 
 def group_advantages(

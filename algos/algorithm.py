@@ -28,6 +28,9 @@ class Algorithm:
 
     compares: ClassVar[bool] = True
     """Whether turns are compared within groups, so that a group of one teaches nothing."""
+    critic: ClassVar[bool] = False
+    """Whether every policy has a critic (`algos.values`): turns come with its `values`, and `advantages` names the
+    advantages of tokens and the returns that the critic learns."""
 
     normalize: Literal["std", "mean"] = "std"
     """How a group's rewards become advantages: "std" divides by the standard deviation, "mean" only centres."""

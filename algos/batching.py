@@ -38,6 +38,8 @@ class Completions:
     ref_logp_BT: Tensor | None
     weight_BT: Tensor | None
     advantages_B: Tensor
+    advantages_BT: Tensor | None
+    """One per token, in the place of `advantages_B`."""
 
     def predictors(self, decoder: nn.Module) -> Tensor:
         """Return the hidden states that predict the completion tokens, shape (N, D).
@@ -75,12 +77,13 @@ def pad_rows(rows: Sequence[Row], *, device: torch.device | str = "cpu") -> Padd
     """Pad rows on the right to the longest one.
 
     Args:
-        rows: at least one row; with reference log-probabilities in all rows or in none, and with weights likewise.
+        rows: at least one row; with reference log-probabilities in all rows or in none, and with weights and with
+            advantages of tokens likewise.
         device: where the tensors go.
 
     Raises:
-        ValueError: a row has no prompt, its log-probabilities or weights do not fit its completion or are not
-            finite, or only some rows have reference log-probabilities or weights.
+        ValueError: a row has no prompt, its log-probabilities, weights or advantages do not fit its completion or are
+            not finite, or only some rows have reference log-probabilities, weights or advantages of tokens.
     """
     completions = completion_tensors(rows, device=device)
     prompts_B = np.array([len(row.prompt_ids) for row in rows])[:, None]
@@ -106,6 +109,7 @@ class CompletionTensors(TypedDict):
     ref_logp_BT: Tensor | None
     weight_BT: Tensor | None
     advantages_B: Tensor
+    advantages_BT: Tensor | None
 
 
 def completion_tensors(rows: Sequence[Row], *, device: torch.device | str) -> CompletionTensors:
@@ -124,6 +128,7 @@ def completion_tensors(rows: Sequence[Row], *, device: torch.device | str) -> Co
         "ref_logp_BT": None if rows[0].ref_logprobs is None else per_token(lambda row: row.ref_logprobs),
         "weight_BT": None if rows[0].weights is None else per_token(lambda row: row.weights),
         "advantages_B": torch.tensor([row.advantage for row in rows], dtype=torch.float32, device=device),
+        "advantages_BT": None if rows[0].advantages is None else per_token(lambda row: row.advantages),
     }
 
 
@@ -205,10 +210,10 @@ def _check(rows: Sequence[Row]) -> None:
     for index, row in enumerate(rows):
         if not row.prompt_ids:
             raise ValueError(f"row {index} has no prompt: nothing predicts its first token. Begin with a start token")
-        for name in ("ref_logprobs", "weights"):
+        for name in ("ref_logprobs", "weights", "advantages"):
             if (getattr(row, name) is None) != (getattr(rows[0], name) is None):
                 raise ValueError(f"only some rows have {name}: give them to all rows of a batch or to none")
-        for name in ("old_logprobs", "ref_logprobs", "weights"):
+        for name in ("old_logprobs", "ref_logprobs", "weights", "advantages"):
             values = getattr(row, name)
             if values is None:
                 continue

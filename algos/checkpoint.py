@@ -1,11 +1,11 @@
 """Checkpoints: what a run needs to go on, complete or absent.
 
 Everything random in a run follows from its seed and its step, so a checkpoint holds no random state: the
-step, the adapters, the optimisers, the snapshots that opponents are drawn from, the win rates, what the algorithm keeps
-and the evaluation of the untrained policies are all there is.
+step, the adapters, the optimisers, the critics, the snapshots that opponents are drawn from, the win rates, what the
+algorithm keeps and the evaluation of the untrained policies are all there is.
 
     checkpoint/step-20/state.json  snapshots.safetensors
-                       alice/adapter_model.safetensors …  alice/optimizer.safetensors
+                       alice/adapter_model.safetensors …  alice/optimizer.safetensors  alice/critic/
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from algos.run import Run
 
 SNAPSHOTS = "snapshots.safetensors"
+CRITIC = "critic"
 
 
 def save_checkpoint(run: Run, folder: Path) -> None:
@@ -38,6 +39,8 @@ def save_checkpoint(run: Run, folder: Path) -> None:
     for name, policy in run.policies.items():
         run.learners[name].save(policy, aside / name)
         save_file(run.learners[name].state_dict(policy), aside / name / "optimizer.safetensors")
+    for name, critic in run.critics.items():
+        critic.save(aside / name / CRITIC)
     if run.opponents is not None and (snapshots := run.opponents.state()):
         save_file(snapshots, aside / SNAPSHOTS)
     state = {
@@ -72,6 +75,8 @@ def load_checkpoint(run: Run, folder: Path) -> None:
     for name, policy in run.policies.items():
         policy.base.load_adapter(name, newest / name)
         run.learners[name].load_state_dict(policy, load_file(newest / name / "optimizer.safetensors"))
+    for name, critic in run.critics.items():
+        critic.load(newest / name / CRITIC)
     if run.opponents is not None and (newest / SNAPSHOTS).exists():
         run.opponents.restore(load_file(newest / SNAPSHOTS))
     run.rates.restore(state["win_rates"])

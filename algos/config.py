@@ -25,15 +25,19 @@ from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
 from algos.opponents import check_opponent
 from algos.optim import OptimConfig
+from algos.ppo import PPO, CompetitivePPO
 from algos.reinforce import Reinforce
 from algos.rloo import RLOO
 from algos.self_refine import SelfRefine
+from algos.values import CriticConfig
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "competitive_grpo": CompetitiveGRPO,
+    "competitive_ppo": CompetitivePPO,
     "cooperative_grpo": CooperativeGRPO,
     "grpo": GRPO,
     "league": League,
+    "ppo": PPO,
     "reinforce": Reinforce,
     "rloo": RLOO,
     "self_refine": SelfRefine,
@@ -107,11 +111,19 @@ class TrainConfig:
     update: Literal["all", "last"] = "all"
     """Which turns train: those of all roles, or of the last one only (the challenger)."""
     swap_roles: bool = True
-    """Competitive and cooperative GRPO: rotate the seats every step."""
+    """Competitive and cooperative algorithms: rotate the seats every step."""
     discount: float = 1.0
     """REINFORCE: what a reward is worth one turn of the player earlier."""
     baseline_decay: float = 0.9
     """REINFORCE: how much of a role's baseline stays at each step."""
+    gamma: float = 1.0
+    """PPO: what a reward is worth one token earlier."""
+    lam: float = 1.0
+    """PPO: λ of generalised advantage estimation. 1 takes what was paid, less what the critic expected; lower values trust
+    the critic more, which has to be good for it: at 0.95 a token hears little of what is paid 60 tokens later."""
+    whiten: bool = True
+    """PPO: scale the advantages of all tokens that a policy said in a step to mean 0 and standard deviation 1."""
+    critic: CriticConfig = field(default_factory=CriticConfig)
     length_penalty: LengthPenalty = field(default_factory=LengthPenalty)
     lora_rank: int = 32
     """Rank of the adapters."""

@@ -143,7 +143,7 @@ class LocalLearner(Learner):
         normalizer = batch.normalizer
         if normalizer is None:
             normalizer = count_normalizer(self.loss.loss_type, [len(row.completion_ids) for row in batch.rows])
-        rows = [row for row in batch.rows if row.completion_ids and (row.advantage != 0 or self.loss.kl_coef)]
+        rows = [row for row in batch.rows if row.completion_ids and (row.has_signal or self.loss.kl_coef)]
         if self.loss.kl_coef:
             rows = self._with_reference(rows, temperature=batch.temperature)
         try:
@@ -200,14 +200,23 @@ class LocalLearner(Learner):
         """
         self._optimizer(policy).load_state_dict(state)
 
+    @contextmanager
+    def batches(self, adapter: str, rows: Sequence[Row]) -> Iterator[Iterator[tuple[list[int], Completions]]]:
+        """Run a block with one adapter, in which `rows` come as micro-batches: indices into `rows`, and tensors.
+
+        Forward and backward of a micro-batch belong into the block: both see the same adapter then, and so do parts of
+        the forward pass that are computed again.
+        """
+        attention = packed_attention(self.base.model.get_decoder()) if self._packs else nullcontext()
+        with self.base.use(adapter), _training(self._recomputed), attention:
+            yield self._micro_batches(rows)
+
     def _accumulate(
         self, policy: LLMPolicy, optimizer: PolicyOptimizer, rows: Sequence[Row], normalizer: float, temperature: float
     ) -> list[Stats]:
         pieces: list[Stats] = []
-        # Forward and backward see the same adapter; recomputed parts of the forward pass too.
-        attention = packed_attention(self.base.model.get_decoder()) if self._packs else nullcontext()
-        with self.base.use(policy.name), _training(self._recomputed), attention:
-            for indices, batched in self._micro_batches(rows):
+        with self.batches(policy.name, rows) as batches:
+            for indices, batched in batches:
                 loss, stats = self._loss(batched, normalizer, temperature)
                 if not math.isfinite(stats["loss"]):
                     raise NonFiniteUpdate(
@@ -229,7 +238,7 @@ class LocalLearner(Learner):
         loss, stats = policy_loss(
             logp_BT,
             rows.old_logp_BT,
-            rows.advantages_B,
+            rows.advantages_B if rows.advantages_BT is None else rows.advantages_BT,
             rows.mask_BT,
             loss_type=self.loss.loss_type,
             clip_low=self.loss.clip_low,

@@ -123,7 +123,7 @@ def kl_estimate(logp_BT: Tensor, ref_logp_BT: Tensor, estimator: KLEstimator) ->
 def policy_loss(
     logp_BT: Tensor,
     old_logp_BT: Tensor,
-    advantages_B: Tensor,
+    advantages: Tensor,
     mask_BT: Tensor,
     *,
     loss_type: LossType = "grpo",
@@ -171,7 +171,7 @@ def policy_loss(
     Args:
         logp_BT: log-probabilities of the sampled tokens under the policy in training, shape (B, T).
         old_logp_BT: the same under the policy that sampled them; no gradient.
-        advantages_B: one advantage per sequence, shape (B,).
+        advantages: one advantage per sequence, shape (B,), or one per token, shape (B, T).
         mask_BT: True at the tokens of the completion. What stands elsewhere does not matter, be it inf or NaN.
         loss_type: how tokens are averaged.
         clip_low: lower half-width of the trust region.
@@ -196,7 +196,7 @@ def policy_loss(
     Raises:
         ValueError: shapes differ, a KL term has no reference, or "dr_grpo" has no `max_tokens`.
     """
-    _check_shapes(logp_BT, advantages_B, old_logp_BT=old_logp_BT, mask_BT=mask_BT, weight_BT=weight_BT, ref_logp_BT=ref_logp_BT)
+    _check_shapes(logp_BT, advantages, old_logp_BT=old_logp_BT, mask_BT=mask_BT, weight_BT=weight_BT, ref_logp_BT=ref_logp_BT)
     if kl_coef and ref_logp_BT is None:
         raise ValueError(f"kl_coef is {kl_coef}, but there are no log-probabilities of the reference: pass ref_logp_BT")
     if loss_type == "dr_grpo" and max_tokens is None:
@@ -206,14 +206,14 @@ def policy_loss(
     log_ratio_BT = torch.where(mask_BT, logp_BT.float() - old_logp_BT.float(), 0.0).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     own_ratio_BT = log_ratio_BT.exp()
     ratio_BT = _sequence_ratio(log_ratio_BT, mask_BT) if loss_type == "gspo" else own_ratio_BT
-    advantages_B1 = advantages_B.float().unsqueeze(1)
+    advantages_BT = advantages.float() if advantages.dim() == 2 else advantages.float().unsqueeze(1)
     if loss_type == "cispo":
-        weighted_BT = ratio_BT.clamp(max=1 + clip_high).detach() * advantages_B1
+        weighted_BT = ratio_BT.clamp(max=1 + clip_high).detach() * advantages_BT
         loss_BT = -weighted_BT * torch.where(mask_BT, logp_BT.float(), 0.0)
     else:
-        gain_BT = torch.minimum(ratio_BT * advantages_B1, ratio_BT.clamp(1 - clip_low, 1 + clip_high) * advantages_B1)
+        gain_BT = torch.minimum(ratio_BT * advantages_BT, ratio_BT.clamp(1 - clip_low, 1 + clip_high) * advantages_BT)
         if dual_clip is not None:
-            gain_BT = torch.where(advantages_B1 < 0, torch.maximum(gain_BT, dual_clip * advantages_B1), gain_BT)
+            gain_BT = torch.where(advantages_BT < 0, torch.maximum(gain_BT, dual_clip * advantages_BT), gain_BT)
         loss_BT = -gain_BT
     if weight_BT is not None:
         loss_BT = loss_BT * torch.where(mask_BT, weight_BT.float(), 0.0)
@@ -228,12 +228,12 @@ def policy_loss(
         tokens = mask_BT.sum()
         per_token = {
             "approx_kl": own_ratio_BT - 1 - log_ratio_BT,
-            "clipfrac_low": (ratio_BT < 1 - clip_low) & (advantages_B1 < 0) & (loss_type != "cispo"),
-            "clipfrac_high": (ratio_BT > 1 + clip_high) & ((advantages_B1 > 0) | (loss_type == "cispo")),
+            "clipfrac_low": (ratio_BT < 1 - clip_low) & (advantages_BT < 0) & (loss_type != "cispo"),
+            "clipfrac_high": (ratio_BT > 1 + clip_high) & ((advantages_BT > 0) | (loss_type == "cispo")),
             "ratio_mean": ratio_BT,
         }
         if dual_clip is not None:
-            per_token["clipfrac_dual"] = (ratio_BT > dual_clip) & (advantages_B1 < 0)
+            per_token["clipfrac_dual"] = (ratio_BT > dual_clip) & (advantages_BT < 0)
         if kl_BT is not None:
             per_token["kl_ref"] = kl_BT
         if entropy_BT is not None:
@@ -263,11 +263,11 @@ def _aggregate(
     return loss_BT.sum() / normalizer
 
 
-def _check_shapes(logp_BT: Tensor, advantages_B: Tensor, **others: Tensor | None) -> None:
+def _check_shapes(logp_BT: Tensor, advantages: Tensor, **others: Tensor | None) -> None:
     shape = logp_BT.shape
     wrong = [f"{name} {tuple(x.shape)}" for name, x in others.items() if x is not None and x.shape != shape]
-    if advantages_B.shape != shape[:1]:
-        wrong.append(f"advantages_B {tuple(advantages_B.shape)}")
+    if advantages.shape not in (shape[:1], shape):
+        wrong.append(f"advantages {tuple(advantages.shape)}")
     if wrong or len(shape) != 2:
         raise ValueError(f"the shapes do not fit logp_BT {tuple(shape)}, which must be (B, T): {', '.join(wrong)}")
 

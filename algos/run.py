@@ -4,24 +4,27 @@ One step, of `problems` × `group_size` × `answers` contests:
 
     match     who meets whom, live or an opponent that stands in (algorithm.matches)
     play      every policy samples its turns, the environment pays            time/sample
-    compare   each turn with its group (algorithm.advantages)
+    compare   each turn with its group, or with what a critic expected (algorithm.advantages)
     update    each policy on its own turns, with its own optimiser            time/update
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 
+from agents.adapters import AdapterSpec
 from agents.engines.torch import TorchEngine
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
 from agon_env.contest import Contest
+from algos.advantages import Advantages
 from algos.algorithm import Algorithm
 from algos.config import TrainConfig
 from algos.contests import make_contests
@@ -37,6 +40,7 @@ from algos.policies import load_bases, make_policy, sampling_params
 from algos.rollouts import Rollout
 from algos.types import Row, Stats, Turn
 from algos.update import update_policy
+from algos.values import Critic, ValueRow, appraise, update_critic
 from algos.win_rates import WinRates
 
 
@@ -56,6 +60,8 @@ class Run:
     opponents: Opponents | None
     engine: TorchEngine
     params: SamplingParams
+    critics: dict[str, Critic] = field(default_factory=dict)
+    """Policy → its critic, where the algorithm has such."""
     rates: WinRates = field(default_factory=WinRates)
     step: int = 0
     tokens: int = 0
@@ -86,16 +92,18 @@ class Run:
             id(base): LocalLearner(base, loss=loss, optim=config.optim, total_steps=updates)
             for base in {id(base): base for base in bases.values()}.values()
         }
+        learners = {name: of_base[id(bases[name])] for name in names}
         return cls(
             config=config,
             algorithm=algorithm,
             contest=contest,
             held_out=held_out,
             policies=policies,
-            learners={name: of_base[id(bases[name])] for name in names},
+            learners=learners,
             opponents=make_opponents(config, policies, contest),
             engine=engine,
             params=sampling_params(config),
+            critics=_make_critics(config, policies, learners) if algorithm.critic else {},
         )
 
     @property
@@ -128,16 +136,21 @@ class Run:
         turns = penalise_length(rollout.turns, self.config.length_penalty, max_tokens=self.config.max_tokens)
         stats |= turn_metrics(turns) | pair_metrics(rollout) | disagreement(rollout.contests)
         stats |= base_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
+        turns = appraise(rollout, turns, self.critics)
         learning = [turn for turn in turns if turn.policy in self.policies and self.algorithm.learns(turn, self.contest.roles)]
         advantages = self.algorithm.advantages(learning)
         stats["groups/total"], stats["groups/dropped"] = float(advantages.groups), float(advantages.dropped)
         for name, policy in self.policies.items():
+            own = [index for index, turn in enumerate(learning) if advantages.kept[index] and turn.policy == name]
             rows = [
-                _row(turn, advantage)
-                for turn, advantage, kept in zip(learning, advantages.values.tolist(), advantages.kept.tolist(), strict=True)
-                if kept and turn.policy == name and not (self.config.loss.mask_truncated and _was_cut(turn))
+                _row(learning[index], advantages, index)
+                for index in own
+                if not (self.config.loss.mask_truncated and _was_cut(learning[index]))
             ]
             update = self._update(policy, rows)
+            if name in self.critics:
+                valued = [_value_row(learning[index], advantages, index) for index in own]
+                update |= update_critic(self.critics[name], valued, seed=(self.config.seed, self.step))
             stats |= {f"{name}/{key}": value for key, value in update.items()}
         stats |= policy_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
         tokens = sum(len(turn.completion.token_ids) for turn in rollout.turns if turn.completion is not None)
@@ -169,6 +182,26 @@ def _was_cut(turn: Turn) -> bool:
     return turn.completion is not None and turn.completion.finish_reason == "length"
 
 
-def _row(turn: Turn, advantage: float) -> Row:
+def _row(turn: Turn, advantages: Advantages, index: int) -> Row:
     assert turn.completion is not None
-    return Row(turn.prompt_ids, turn.completion.token_ids, turn.completion.logprobs, advantage)
+    tokens = None if advantages.tokens is None else advantages.tokens[index]
+    advantage = float(advantages.values[index])
+    return Row(turn.prompt_ids, turn.completion.token_ids, turn.completion.logprobs, advantage, advantages=tokens)
+
+
+def _value_row(turn: Turn, advantages: Advantages, index: int) -> ValueRow:
+    assert turn.completion is not None
+    assert advantages.returns is not None
+    returns = advantages.returns[index]
+    return ValueRow(turn.prompt_ids, turn.completion.token_ids, turn.values[: len(returns)], returns)
+
+
+def _make_critics(
+    config: TrainConfig, policies: Mapping[str, LLMPolicy], learners: Mapping[str, LocalLearner]
+) -> dict[str, Critic]:
+    spec = AdapterSpec(config.lora_rank, config.lora_alpha)
+    seeds = np.random.SeedSequence(config.seed).generate_state(len(policies)).tolist()
+    return {
+        name: Critic(learners[name], policy, spec=spec, seed=seed, config=config.critic)
+        for (name, policy), seed in zip(policies.items(), seeds, strict=True)
+    }

@@ -39,6 +39,13 @@ class Turn:
     score: Reward
     later: float = 0.0
     """Turns that the player had afterwards in the contest; the mean over contests that branched off from here."""
+    values: tuple[float, ...] = ()
+    """With a critic: what it expects of the contest before each token, and after the last one unless the contest is
+    over then."""
+    contests: tuple[int, ...] = ()
+    """With a critic: numbers of the contests of this step that passed through the move."""
+    unfinished: frozenset[int] = frozenset()
+    """With a critic: those of `contests` that `max_turns` cut short."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,13 @@ class Row:
     """Log-probabilities under the frozen base; needed only with a KL term."""
     weights: tuple[float, ...] | None = None
     """A constant factor of each token's loss, the KL term excepted; see `algos.importance`. None: 1."""
+    advantages: tuple[float, ...] | None = None
+    """One advantage per token; they take the place of `advantage`. None: every token has that one."""
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether any token has an advantage other than 0."""
+        return any(self.advantages) if self.advantages is not None else self.advantage != 0
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,10 @@ def test_train_cooperative(tmp_path: Path) -> None:
     assert (folder / "bob").exists()
 
 
+def test_train_ppo(tmp_path: Path) -> None:
+    assert "answers right (pass@1)" in run("train_ppo.py", *QUICK, cwd=tmp_path)
+
+
 def test_train_grpo(tmp_path: Path) -> None:
     assert "answers right (pass@1)" in run("train_grpo.py", *QUICK, cwd=tmp_path)
     assert (tmp_path / "runs" / "ArithmeticSolo-v0-grpo-seed0" / "alice").exists()

@@ -12,8 +12,8 @@ from algos.trainer import Run
 STEPS = 80
 CONTESTS = STEPS * 4 * 16
 """5,120 contests are what each algorithm may take on the bandit."""
-ALONE = ("grpo", "rloo")
-PAIRED = ("competitive_grpo", "cooperative_grpo", "self_refine", "reinforce")
+ALONE = ("grpo", "rloo", "ppo")
+PAIRED = ("competitive_grpo", "cooperative_grpo", "self_refine", "reinforce", "competitive_ppo")
 
 
 @pytest.fixture(scope="module")

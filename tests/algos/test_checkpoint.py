@@ -22,6 +22,7 @@ def tiny_run(*names: str, trained: bool = True) -> SimpleNamespace:
     learner = LocalLearner(base)
     run = SimpleNamespace(algorithm=GRPO(), opponents=None, rates=WinRates(), step=0, tokens=0, before={"n": 1})
     run.policies, run.learners = {policy.name: policy for policy in policies}, dict.fromkeys(names, learner)
+    run.critics = {}
     return run
 
 

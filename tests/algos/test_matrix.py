@@ -19,7 +19,7 @@ SMALL = MatrixConfig(
     seeds=2,
     budget=300,
     problems=6,
-    rows=("zero_shot", "zero_shot_majority", "moa", "grpo", "grpo_self_cascade", "no_exchange", "agon"),
+    rows=("zero_shot", "zero_shot_majority", "moa", "ppo", "grpo", "grpo_self_cascade", "no_exchange", "agon"),
 )
 
 
@@ -113,8 +113,6 @@ def test_a_run_that_was_stopped_goes_on(finished: MatrixConfig, tmp_path: Path, 
 
 def test_every_training_generates_as_many_texts_for_a_problem() -> None:
     for name in trainings(TINY):
-        if name == "ppo":
-            continue
         config = MatrixConfig().run_config(name, 0)
         texts = config.group_size * config.answers
         if config.env == MatrixConfig().train.env:  # a duel also drafts
