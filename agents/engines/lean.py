@@ -117,16 +117,16 @@ class LeanModel:
 class LeanDecoder:
     """A `LeanModel` with the keys and values of its rows.
 
-    The cache is one tensor, [layers, 2, R, K, S, W]. Prompts end at the same place, short ones begin later, so that
-    every row writes its next token to the same position. When rows end, rows from the end of the batch take their
-    places, which costs one copy per ended row.
+    Those of a prompt are kept once, [layers, 2, U, K, L, W], and read once for all of its rows; those of the tokens
+    that a row adds are its own, [layers, 2, R, K, S, W]. When rows end, rows from the end of the batch take their
+    places, which costs one copy per ended row, and likewise with prompts that no row needs any more.
     """
 
-    LEAVE_SHARE = 64
+    LEAVE_SHARE = 32
     """Ended rows leave the batch once they are one in this many."""
 
     def __init__(self, model: LeanModel, prompts: Sequence[tuple[int, ...]], counts: Sequence[int], *, room: int) -> None:
-        """Make an empty cache.
+        """Make empty caches.
 
         Args:
             model: the weights.
@@ -135,101 +135,147 @@ class LeanDecoder:
             room: most tokens that will be added.
         """
         self.model = model
-        self.prompts = prompts
         self.device = model.embedding_VD.device
-        self.length = self.seen = max(map(len, prompts))
-        self.last = self.length + room
-        self.rows = sum(counts)
-        self.first_U = [sum(counts[:place]) for place in range(len(counts) + 1)]
-        self.cos_S1W, self.sin_S1W = model.angles(self.last)
+        self.prompts = prompts
+        self.room = room
+        self.seen = 0
         length_U = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
-        self.position_R = length_U.repeat_interleave(torch.tensor(counts, device=self.device))
-        self.bias_RS: Tensor | None = None
+        longest = max(map(len, prompts))
+        self.cos_S1W, self.sin_S1W = model.angles(longest + room)
+        self.prompt_R = torch.arange(len(prompts), device=self.device).repeat_interleave(
+            torch.tensor(counts, device=self.device)
+        )
+        self.position_R = length_U[self.prompt_R]
+        self.bias_U11L: Tensor | None = None
         if len(set(map(len, prompts))) > 1:
-            unseen_RS = torch.arange(self.last, device=self.device) < (self.length - self.position_R)[:, None]
-            self.bias_RS = torch.zeros(unseen_RS.shape, device=self.device, dtype=model.embedding_VD.dtype)
-            self.bias_RS.masked_fill_(unseen_RS, -torch.inf)
-        self.cache = self._new_cache(self.rows, self.length)
+            unseen_UL = torch.arange(longest, device=self.device) >= length_U[:, None]
+            self.bias_U11L = torch.zeros(unseen_UL.shape, device=self.device).masked_fill_(unseen_UL, -torch.inf)[:, None, None]
+        self.shared = self._cache(len(prompts), longest)
+        self.own = self._cache(len(self.prompt_R), 0)
+        self._seat()
 
     def prefill(self) -> Tensor:
         """Compute the prompts and return the logits after them, one row for each prompt."""
-        hidden, places = [], range(len(self.prompts))
-        for chunk in _chunks(places, lambda place: len(self.prompts[place])):
-            hidden.append(self._prefill(chunk))
-        return self.model.logits(torch.cat(hidden))
+        return self.model.logits(
+            torch.cat([self._prefill(places) for places in _chunks([len(prompt) for prompt in self.prompts])])
+        )
 
     def step(self, token_R: Tensor) -> Tensor:
         """Add one token to each row and return the logits after it."""
         at, self.seen = self.seen, self.seen + 1
-        if self.seen > self.cache.shape[4]:
+        if self.seen > self.own.shape[4]:
             self._grow()
-        groups = self.model.heads // self.model.kv_heads
-        live = self.cache[:, :, : self.rows]
-        new, old = live[:, :, :, :, at], live[:, :, :, :, : self.seen]
-        bias = None if self.bias_RS is None else self.bias_RS[:, None, None, : self.seen]
+        rows, groups = len(token_R), self.model.heads // self.model.kv_heads
+        own = self.own[:, :, :rows]
+        new, known = own[:, :, :, :, at], own[:, :, :, :, : self.seen]
 
         def attend(layer: int, q_RHW: Tensor, k_RKW: Tensor, v_RKW: Tensor) -> Tensor:
             new[layer, 0], new[layer, 1] = k_RKW, v_RKW
-            q_RKGW = q_RHW.unflatten(1, (-1, groups))
-            k_RKSW, v_RKSW = old[layer].unbind()
-            mixed_RKGW = F.scaled_dot_product_attention(q_RKGW, k_RKSW, v_RKSW, attn_mask=bias, scale=self.model.scale)
-            return mixed_RKGW.reshape(self.rows, -1)
+            q_RKGW = (q_RHW * self.model.scale).unflatten(1, (-1, groups))
+            return _joined(self._to_prompt(q_RKGW, layer), _part(q_RKGW, known[layer])).flatten(1)
 
         position_R, self.position_R = self.position_R, self.position_R + 1
         return self.model.logits(self.model.forward(token_R, self.cos_S1W[position_R], self.sin_S1W[position_R], attend))
 
     def drop(self, ended_R: Tensor) -> Tensor:
         """Take rows out of the batch; return the places that the others had, in their new order."""
-        left = self.rows - int(ended_R.sum())
-        order_R = torch.arange(left, device=self.device)
-        hole_M = ended_R[:left].nonzero()[:, 0]
-        moved_M = (~ended_R[left:]).nonzero()[:, 0] + left
-        order_R[hole_M] = moved_M
-        used = self.cache[:, :, :, :, : self.seen]
-        used[:, :, hole_M] = used[:, :, moved_M]
-        self.rows = left
-        self.position_R = self.position_R[order_R]
-        self.bias_RS = None if self.bias_RS is None else self.bias_RS[order_R]
+        order_R = _close(self.own[:, :, : len(ended_R), :, : self.seen], ended_R)
+        self.prompt_R, self.position_R = self.prompt_R[order_R], self.position_R[order_R]
+        unused_U = torch.bincount(self.prompt_R, minlength=self.shared.shape[2]) == 0
+        if unused_U.any():
+            order_U = _close(self.shared, unused_U)
+            self.shared = self.shared[:, :, : len(order_U)]
+            self.bias_U11L = None if self.bias_U11L is None else self.bias_U11L[order_U]
+            place_U = torch.empty_like(unused_U, dtype=torch.long)
+            place_U[order_U] = torch.arange(len(order_U), device=self.device)
+            self.prompt_R = place_U[self.prompt_R]
+        self._seat()
         return order_R
 
     def _prefill(self, places: Sequence[int]) -> Tensor:
-        """Compute some prompts, without padding, and return the hidden state at the end of each."""
+        """Compute neighbouring prompts, without padding, and return the hidden state at the end of each."""
         prompts = [self.prompts[place] for place in places]
         token_N = torch.tensor([token for prompt in prompts for token in prompt], device=self.device)
         position_N = torch.cat([torch.arange(len(prompt), device=self.device) for prompt in prompts])
-        runs = [(length, list(run)) for length, run in groupby(places, lambda place: len(self.prompts[place]))]
+        runs = [(length, len(list(run))) for length, run in groupby(map(len, prompts))]
 
         def attend(layer: int, q_NHW: Tensor, k_NKW: Tensor, v_NKW: Tensor) -> Tensor:
-            mixed, start = [], 0
-            for length, run in runs:
-                part = slice(start, start := start + length * len(run))
-                q, k, v = (x[part].unflatten(0, (len(run), length)).transpose(1, 2) for x in (q_NHW, k_NKW, v_NKW))
-                mixed.append(
-                    F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.model.scale, enable_gqa=True)
-                    .transpose(1, 2)
-                    .flatten(0, 1)
-                )
-                for index, place in enumerate(run):
-                    cached = self.cache[
-                        layer, :, self.first_U[place] : self.first_U[place + 1], :, self.length - length : self.length
-                    ]
-                    cached[0], cached[1] = k[index], v[index]
+            mixed, place, start = [], places[0], 0
+            for length, count in runs:
+                part = slice(start, start := start + count * length)
+                q, k, v = (x[part].unflatten(0, (count, length)).transpose(1, 2) for x in (q_NHW, k_NKW, v_NKW))
+                shared = self.shared[layer, :, place : (place := place + count), :, :length]
+                shared[0], shared[1] = k, v
+                out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.model.scale, enable_gqa=True)
+                mixed.append(out.transpose(1, 2).flatten(0, 1))
             return torch.cat(mixed).flatten(1)
 
         x_ND = self.model.forward(token_N, self.cos_S1W[position_N], self.sin_S1W[position_N], attend)
-        lengths = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
-        return x_ND[lengths.cumsum(0) - 1]
+        ends = torch.tensor([len(prompt) for prompt in prompts], device=self.device).cumsum(0) - 1
+        return x_ND[ends]
 
-    def _new_cache(self, rows: int, length: int) -> Tensor:
-        """Return a cache with a quarter of room, which makes the copying cheap in the long run; padding must be finite."""
-        room = min(self.last, length + max(64, length // 4))
+    def _to_prompt(self, q_RKGW: Tensor, layer: int) -> Part:
+        """Let every row attend to its prompt: one product per prompt, for all of its rows."""
+        q_UMKGW = q_RKGW[self.row_UM]
+        q_UKXW = q_UMKGW.transpose(1, 2).flatten(2, 3)
+        members, groups = q_UMKGW.shape[1], q_UMKGW.shape[3]
+        parts = _part(q_UKXW, self.shared[layer], self.bias_U11L)
+        mixed, total, top = (x.unflatten(2, (members, groups))[self.prompt_R, :, self.seat_R] for x in parts)
+        return mixed, total, top
+
+    def _seat(self) -> None:
+        """Number the rows of each prompt: row → its seat (`seat_R`), and back (`row_UM`, for the most rows of a prompt)."""
+        rows, prompts = len(self.prompt_R), self.shared.shape[2]
+        count_U = torch.bincount(self.prompt_R, minlength=prompts)
+        sorted_R = self.prompt_R.argsort(stable=True)
+        first_U = count_U.cumsum(0) - count_U
+        self.seat_R = torch.empty_like(self.prompt_R)
+        self.seat_R[sorted_R] = torch.arange(rows, device=self.device) - first_U[self.prompt_R[sorted_R]]
+        self.row_UM = self.prompt_R.new_zeros(prompts, int(count_U.max()))
+        self.row_UM[self.prompt_R, self.seat_R] = torch.arange(rows, device=self.device)
+
+    def _cache(self, rows: int, length: int) -> Tensor:
+        """Return an empty cache; what it does not hold yet is masked, and has to be finite for that."""
         model = self.model
-        return model.embedding_VD.new_zeros(len(model.blocks), 2, rows, model.kv_heads, room, model.width)
+        return model.embedding_VD.new_zeros(len(model.blocks), 2, rows, model.kv_heads, length, model.width)
 
     def _grow(self) -> None:
-        old = self.cache[:, :, : self.rows]
-        self.cache = self._new_cache(self.rows, self.seen)
-        self.cache[:, :, :, :, : old.shape[4]] = old
+        """Make room for more tokens: half as many again, which makes the copying cheap in the long run."""
+        rows, held = len(self.prompt_R), self.own.shape[4]
+        old, self.own = self.own[:, :, :rows], self._cache(rows, min(self.room, max(32, held + held // 2)))
+        self.own[:, :, :, :, :held] = old
+
+
+Part: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""Attention to some of the positions: the sum of the values weighted by exp(score - top), the sum of these weights, top."""
+
+
+def _part(q: Tensor, keys_and_values: Tensor, bias: Tensor | None = None) -> Part:
+    k, v = keys_and_values.unbind()
+    score = q @ k.transpose(-1, -2)
+    if bias is not None:
+        score += bias
+    top = score.amax(-1, keepdim=True)
+    weight = score.sub_(top).exp_()
+    return weight @ v, weight.sum(-1, keepdim=True), top
+
+
+def _joined(one: Part, two: Part) -> Tensor:
+    """Return the attention to the positions of both parts."""
+    top = torch.maximum(one[2], two[2])
+    share_one, share_two = (one[2] - top).exp_(), (two[2] - top).exp_()
+    return (one[0] * share_one).addcmul_(two[0], share_two) / (one[1] * share_one).addcmul_(two[1], share_two)
+
+
+def _close(cache: Tensor, ended_R: Tensor) -> Tensor:
+    """Move the last rows of a cache, [layers, 2, R, ...], to the places of ended ones; return which row is where now."""
+    left = len(ended_R) - int(ended_R.sum())
+    hole_M = ended_R[:left].nonzero()[:, 0]
+    moved_M = (~ended_R[left:]).nonzero()[:, 0] + left
+    cache[:, :, hole_M] = cache[:, :, moved_M]
+    order_R = torch.arange(left, device=ended_R.device)
+    order_R[hole_M] = moved_M
+    return order_R
 
 
 def is_common(model: PreTrainedModel) -> bool:
@@ -238,7 +284,8 @@ def is_common(model: PreTrainedModel) -> bool:
         decoder, head, config = model.get_decoder(), model.get_output_embeddings(), model.config
         rotary = getattr(config, "rope_parameters", None) or {}
         return (
-            _children(decoder) == {"embed_tokens", "layers", "norm", "rotary_emb"}
+            decoder.embed_tokens.weight.dtype == torch.float32
+            and _children(decoder) == {"embed_tokens", "layers", "norm", "rotary_emb"}
             and type(decoder.embed_tokens) is nn.Embedding
             and linear_of(head) is not None
             and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
@@ -266,12 +313,11 @@ _FITS: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 
 def _agrees(model: PreTrainedModel, lean: LeanModel) -> bool:
     token_N = torch.arange(9, device=lean.embedding_VD.device) * 7 % len(lean.embedding_VD)
-    own_V = model(input_ids=token_N[None], use_cache=False).logits[0, -1].float()
+    own_V = model(input_ids=token_N[None], use_cache=False).logits[0, -1]
     decoder = LeanDecoder(lean, [tuple(token_N[:-1].tolist())], [1], room=1)
     decoder.prefill()
-    lean_V = decoder.step(token_N[-1:])[0].float()
-    tolerance = 1e-3 if lean.embedding_VD.dtype == torch.float32 else 3e-2
-    return bool((own_V - lean_V).abs().max() <= tolerance * own_V.abs().max())
+    lean_V = decoder.step(token_N[-1:])[0]
+    return bool((own_V - lean_V).abs().max() <= 1e-3 * own_V.abs().max())
 
 
 def _block(layer: Any, adapter: str | None, *, merge: bool) -> Block:
@@ -323,14 +369,14 @@ def _outputs(module: nn.Module) -> int:
     return linear.out_features
 
 
-def _chunks(places: Sequence[int], size: Callable[[int], int]) -> list[list[int]]:
-    """Cut into runs of at most `PREFILL_TOKENS` tokens, at least one prompt each."""
+def _chunks(lengths: Sequence[int]) -> list[list[int]]:
+    """Cut neighbouring prompts into runs of at most `PREFILL_TOKENS` tokens, at least one prompt each."""
     chunks: list[list[int]] = []
     tokens = 0
-    for place in places:
-        if not chunks or tokens + size(place) > PREFILL_TOKENS:
+    for place, length in enumerate(lengths):
+        if not chunks or tokens + length > PREFILL_TOKENS:
             chunks.append([])
             tokens = 0
         chunks[-1].append(place)
-        tokens += size(place)
+        tokens += length
     return chunks

@@ -82,7 +82,7 @@ class Dense:
 
 
 class Adapted:
-    """A projection with an adapter's product added, as PEFT adds it: in the type of the adapter."""
+    """A projection with an adapter's product added."""
 
     def __init__(self, inner: Projection, factors: Sequence[Factors | None], widths: Sequence[int]) -> None:
         """Stack the factors of several layers: `factors` holds one, or None, for each, `widths` their outputs."""
@@ -100,13 +100,7 @@ class Adapted:
 
     def __call__(self, x_NI: Tensor, plus_NO: Tensor | None = None) -> Tensor:
         """Return the outputs, added to `plus_NO` if that is given."""
-        own_NK = nn.functional.linear(x_NI.to(self.a_KI.dtype), self.a_KI)
-        out_NO = (
-            torch.addmm(self.inner(x_NI), own_NK, self.b_KO)
-            if x_NI.dtype == self.a_KI.dtype
-            else (self.inner(x_NI) + own_NK @ self.b_KO).to(x_NI.dtype)
-        )
-        return out_NO if plus_NO is None else plus_NO + out_NO
+        return torch.addmm(self.inner(x_NI, plus_NO), nn.functional.linear(x_NI, self.a_KI), self.b_KO)
 
 
 def project(modules: Sequence[nn.Module], adapter: str | None, *, merge: bool) -> Projection:

@@ -201,6 +201,34 @@ def test_the_attention_implementation_does_not_matter(attention: str) -> None:
     assert_logprobs(policy, prompts(), sample(policy, prompts(), SAMPLED), 0.7)
 
 
+def test_merging_an_adapter_for_a_call_never_touches_the_base_and_sees_new_weights(qwen: LLMPolicy) -> None:
+    base = tiny_base()
+    alice, bob = base.policy("alice", rank=4), base.policy("bob", rank=4)
+    checksum, rows = base.checksum(), prompts()
+    start = sample(alice, rows, GREEDY)
+    stir(base, "alice", size=0.3)
+    stir(base, "bob", seed=1, size=0.3)
+    texts = {policy.name: sample(policy, rows, GREEDY) for policy in (alice, bob)}
+    assert start != texts["alice"] != texts["bob"] != start
+    for policy in (alice, bob, alice):
+        assert sample(policy, rows, GREEDY) == texts[policy.name]
+    base.adapters.reset("alice", seed=1)
+    assert [c.token_ids for c in sample(alice, rows, GREEDY)] == [c.token_ids for c in start]
+    assert base.checksum() == checksum
+
+
+def test_biases_and_grouped_heads_of_the_common_block() -> None:
+    base = tiny_base("llama", attention_bias=True, mlp_bias=True, num_key_value_heads=1)
+    with torch.no_grad():
+        for name, parameter in base.model.named_parameters():
+            if name.endswith("bias"):
+                parameter.copy_(torch.linspace(-1, 1, len(parameter)))
+        assert fits(base.model, None, scratch_bytes=2**30)
+    policy = base.policy("alice", rank=4)
+    stir(base, "alice")
+    assert_logprobs(policy, prompts(), sample(policy, prompts(), SAMPLED), 0.7)
+
+
 # --- how a row ends ---------------------------------------------------------------------------------
 
 
