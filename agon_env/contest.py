@@ -140,6 +140,10 @@ class Contest:
         """Return what `score` says of each contest; override it where many are judged faster together."""
         return [env.score() for env in envs]
 
+    @classmethod
+    def begin_scores(cls, envs: Sequence[Self]) -> None:
+        """Begin what the scores of contests that go on will need and that can be made meanwhile. Default: nothing."""
+
     def next_role(self) -> str | None:
         """Return who speaks next, None when the contest is over. Default: everyone in turn, `rounds` times."""
         return self.roles[self.turn % len(self.roles)] if self.turn < self.rounds * len(self.roles) else None

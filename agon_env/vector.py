@@ -106,9 +106,14 @@ class VectorContest:
         with _collecting_later():
             moves = {index: self.envs[index].advance(action) for index, action in actions.items()}
         ended: dict[type[Contest], list[int]] = {}
+        going_on: dict[type[Contest], list[Contest]] = {}
         for index, move in moves.items():
-            if move.reason is not None and move.offender is None:
+            if move.reason is None:
+                going_on.setdefault(type(self.envs[index]), []).append(self.envs[index])
+            elif move.offender is None:
                 ended.setdefault(type(self.envs[index]), []).append(index)
+        for cls, envs in going_on.items():
+            cls.begin_scores(envs)
         scores: dict[int, Mapping[str, Reward]] = {}
         for cls, indices in ended.items():
             scores |= zip(indices, cls.score_all([self.envs[index] for index in indices]), strict=True)

@@ -15,6 +15,7 @@ from agon_env.rewards import RewardRule
 from agon_env.tasks import Problem, Task, load_task
 from agon_env.types import FrozenDict, Reward
 from agon_env.verifiers import Verdict
+from agon_env.verifiers.ahead import VerdictsAhead, begin_verdicts, finish_verdicts
 
 
 class ProblemContest(Contest):
@@ -65,6 +66,7 @@ class ProblemContest(Contest):
         self.problem: Problem = self.task[int(index)]
         self.texts: dict[str, str] = {}
         self._verdicts: dict[str, Verdict] | None = None
+        self._ahead = VerdictsAhead()
 
     def prompt(self, role: str) -> str:
         """Return the question and the instruction."""
@@ -76,7 +78,7 @@ class ProblemContest(Contest):
 
     def score(self) -> dict[str, Reward]:
         """Verify the answer of every role."""
-        return self._take(self.task.verifier.score_many(self._pairs()))
+        return self._take(finish_verdicts(self.task.verifier, [(self._ahead, pair) for pair in self._pairs()]))
 
     @classmethod
     def score_all(cls, envs: Sequence[Self]) -> list[Mapping[str, Reward]]:
@@ -87,14 +89,29 @@ class ProblemContest(Contest):
         scores: dict[int, Mapping[str, Reward]] = {}
         for verifier in {id(env.task.verifier): env.task.verifier for env in envs}.values():
             mine = [index for index, env in enumerate(envs) if env.task.verifier is verifier]
-            verdicts = iter(verifier.score_many([pair for index in mine for pair in pairs[index]]))
+            verdicts = iter(finish_verdicts(verifier, [(envs[index]._ahead, pair) for index in mine for pair in pairs[index]]))
             scores |= {index: envs[index]._take(list(islice(verdicts, len(pairs[index])))) for index in mine}
         return [scores[index] for index in range(len(envs))]
 
+    @classmethod
+    def begin_scores(cls, envs: Sequence[Self]) -> None:
+        """Have the texts so far verified while the next ones are written, where that takes other processes."""
+        for verifier in {id(env.task.verifier): env.task.verifier for env in envs}.values():
+            mine = [env for env in envs if env.task.verifier is verifier]
+            begin_verdicts(verifier, [(env._ahead, pair) for env in mine for pair in env._credited().values()])
+
+    def _credited(self) -> dict[str, tuple[str, str]]:
+        """Return role → its text with the gold, of the texts so far that can be right."""
+        return {
+            role: (text, self.problem.answer)
+            for role, text in self.texts.items()
+            if self.credit_truncated or role not in self.cut_roles
+        }
+
     def _pairs(self) -> list[tuple[str, str]]:
         """Return the credited text of each role, with the gold."""
-        credited = {role: text for role, text in self.texts.items() if self.credit_truncated or role not in self.cut_roles}
-        return [(credited.get(role, ""), self.problem.answer) for role in self.roles]
+        credited = self._credited()
+        return [credited.get(role, ("", self.problem.answer)) for role in self.roles]
 
     def _take(self, verdicts: Sequence[Verdict]) -> dict[str, Reward]:
         self._verdicts = dict(zip(self.roles, verdicts, strict=True))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from agon_env.verifiers.code_extraction import extract_program, strip_fence
 from agon_env.verifiers.code_output import same_output
@@ -63,6 +63,9 @@ class CodeVerifier:
     `CodeTests.to_json` writes them. The reasons of a verdict are "pass", "fail", "timeout", "killed", "no program",
     "too long", and with the score None "bad tests" and "error".
     """
+
+    out_of_process: ClassVar[bool] = True
+    """Programs are processes; see `agon_env.verifiers.ahead`."""
 
     limits: Limits = field(default_factory=Limits)
     """Bounds on one run: each test of kind "stdio" is one, all tests of another kind together are one."""

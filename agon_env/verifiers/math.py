@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from agon_env.verifiers.expression import Expr
 from agon_env.verifiers.extraction import extract_answer
@@ -56,6 +56,9 @@ class MathVerifier:
     Reasons: "equal", "different", "no answer", "too long" (the answer or the gold), "no gold" (an empty one, which nothing
     meets), and with the score None "timeout" and "error".
     """
+
+    out_of_process: ClassVar[bool] = True
+    """What takes time is done by workers; see `agon_env.verifiers.ahead`."""
 
     deadline: float = 3.0
     """Seconds that one verdict may take in a worker, apart from waiting for one."""
