@@ -52,6 +52,6 @@ def test_a_pool_leads_to_the_equilibrium_and_a_live_rival_away_from_it(model: Pa
         pool.append(late(run))
         mixture.append(pennies.mixture_from_the_middle(run))
         print(f"seed {seed}: live {live[-1]:.3f}, pool {pool[-1]:.3f}, mixture {mixture[-1]:.3f}")
-    assert fmean(live) > 0.3  # 0.5 is always the same penny, 0.25 as far as chance would have it
-    assert fmean(pool) < 0.8 * fmean(live)
+    assert fmean(live) > 0.25  # 0.5 is always the same penny, 0.25 anything between with equal chance
+    assert fmean(pool) < 0.75 * fmean(live)
     assert fmean(mixture) < 0.12
