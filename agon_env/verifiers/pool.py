@@ -137,6 +137,8 @@ class WorkerPool:
         self._idle: list[Worker] = []
         self._lock = threading.Lock()
         self._all: set[Worker] = set()
+        self._proved = False
+        """Whether a worker of this pool has ever started."""
 
     def compare(self, relation: str, gold: Any, answer: Any, *, deadline: float) -> tuple[bool, float]:
         """Return whether `relation` ("equal", "proportional", "positive") holds between two expressions.
@@ -189,7 +191,14 @@ class WorkerPool:
                 except RuntimeError:  # killed while it started, perhaps: one more may do
                     self._drop(worker)
                     worker = self._start()
-                    worker.wait_until_ready()
+                    try:
+                        worker.wait_until_ready()
+                    except RuntimeError as error:
+                        if not self._proved:
+                            raise
+                        # others have started: what kills them costs a verdict, not the run
+                        raise WorkerFailed(str(error)) from error
+                self._proved = True
                 yield worker
                 healthy = True
             except WorkerFailed:

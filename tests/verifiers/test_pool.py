@@ -113,6 +113,27 @@ def test_a_worker_that_cannot_start_is_no_verdict(monkeypatch, tmp_path):
     assert pool.started == 0
 
 
+def test_workers_killed_at_every_start_cost_a_verdict_once_others_have_worked(monkeypatch):
+    x, y = parse("x"), parse("y")
+    pool = pools.WorkerPool(size=1)
+    try:
+        assert pool.compare("equal", x, x, deadline=5)[0]
+        pool.close()
+        start = pools.Worker.__init__
+
+        def doomed(self, module):
+            start(self, module)
+            self._process.kill()
+
+        monkeypatch.setattr(pools.Worker, "__init__", doomed)
+        with pytest.raises(pools.WorkerFailed, match="did not start"):
+            pool.compare("equal", x, y, deadline=5)
+        monkeypatch.setattr(pools.Worker, "__init__", start)
+        assert not pool.compare("equal", x, y, deadline=5)[0]
+    finally:
+        pool.close()
+
+
 def test_a_worker_killed_while_it_starts_is_replaced(monkeypatch):
     started = []
 
