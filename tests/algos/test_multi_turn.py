@@ -45,7 +45,7 @@ def registered() -> Iterator[None]:
     del agon_env.registry[ENV]
 
 
-@pytest.mark.parametrize("algorithm", ["competitive_grpo", "league", "reinforce"])
+@pytest.mark.parametrize("algorithm", ["competitive_grpo", "league", "reinforce", "competitive_ppo"])
 def test_every_turn_of_uneven_contests_is_a_sample(algorithm: str) -> None:
     config = dataclasses.replace(
         TINY, env=ENV, env_options=("reward=zero_sum",), algorithm=algorithm, problems=4, group_size=4, max_tokens=10
@@ -64,7 +64,7 @@ def test_every_turn_of_uneven_contests_is_a_sample(algorithm: str) -> None:
         learned = {name: stats[f"{name}/rows"] for name in run.policies}
         assert sum(learned.values()) > 0
         assert all(learned[name] <= moved[name] for name in moved)
-        if algorithm == "reinforce":  # no group is dropped
+        if algorithm in ("reinforce", "competitive_ppo"):  # no group is dropped
             assert learned == moved
         assert sum(moved.values()) == len(played.turns)
     assert set(lengths) <= {2, 3, 4}
