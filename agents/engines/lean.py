@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from agents.engines.projections import Projection, can_pack, linear_of, project
+from agents.engines.projections import Projection, Tokens, can_pack, linear_of, project
 
 PREFILL_TOKENS = 4096
 """Most tokens of prompts that are computed at once, unless one prompt alone is longer."""
@@ -61,19 +62,19 @@ class Block:
 
 
 class LeanModel:
-    """The weights of a model under one adapter, laid out for decoding."""
+    """The weights of a model under one or several adapters, laid out for decoding."""
 
-    def __init__(self, model: PreTrainedModel, adapter: str | None, *, scratch_bytes: int) -> None:
+    def __init__(self, model: PreTrainedModel, adapters: Sequence[str | None], *, scratch_bytes: int) -> None:
         """Lay out the weights of a model that `is_common` accepts.
 
         Args:
             model: the shared base.
-            adapter: the adapter that counts, or None.
+            adapters: those that count; None is the bare model. Tokens name them by their place here.
             scratch_bytes: most memory for a copy of the weights; a larger model's are used where they are.
         """
         decoder, head = model.get_decoder(), model.get_output_embeddings()
         copied = sum(linear.weight.nbytes for module in (*decoder.layers.modules(), head) if (linear := linear_of(module)))
-        merge = can_pack(decoder.embed_tokens.weight) and copied <= scratch_bytes
+        copy = can_pack(decoder.embed_tokens.weight) and copied <= scratch_bytes
         attention = decoder.layers[0].self_attn
         self.width: int = attention.head_dim
         self.kv_heads = _outputs(attention.k_proj) // self.width
@@ -82,8 +83,11 @@ class LeanModel:
         self.rotary = decoder.rotary_emb
         self.embedding_VD = decoder.embed_tokens.weight.detach()
         self.norm = _norm(decoder.norm)
-        self.blocks = [_block(layer, adapter, merge=merge) for layer in decoder.layers]
-        self.head = project([head], adapter, merge=merge)
+        self.tokens = Tokens()
+        layout = partial(project, adapters=adapters, tokens=self.tokens, copy=copy)
+        self.blocks = [_block(layer, layout) for layer in decoder.layers]
+        self.head = layout([head])
+        self.mixed = len(adapters) > 1
 
     def angles(self, length: int) -> tuple[Tensor, Tensor]:
         """Return the cosines and the signed sines of the positions below `length`, each [length, 1, W]."""
@@ -93,8 +97,9 @@ class LeanModel:
         sign_W[: self.width // 2] = -1
         return cos_1SW[0, :, None], (sin_1SW * sign_W)[0, :, None]
 
-    def forward(self, token_N: Tensor, cos_N1W: Tensor, sin_N1W: Tensor, attend: Attend) -> Tensor:
+    def forward(self, token_N: Tensor, adapter_N: Tensor, cos_N1W: Tensor, sin_N1W: Tensor, attend: Attend) -> Tensor:
         """Return the hidden states of some tokens before the last norm, shape [N, D]."""
+        self.tokens.place(adapter_N if self.mixed else None)
         both = self.heads + self.kv_heads
         x_ND = self.embedding_VD[token_N]
         for index, block in enumerate(self.blocks):
@@ -109,8 +114,9 @@ class LeanModel:
             x_ND = block.down(block.act(gate_NI) * up_NI, x_ND)
         return x_ND
 
-    def logits(self, x_ND: Tensor) -> Tensor:
+    def logits(self, x_ND: Tensor, adapter_N: Tensor) -> Tensor:
         """Return the logits that follow from hidden states, shape [N, V]."""
+        self.tokens.place(adapter_N if self.mixed else None)
         return self.head(self.norm(x_ND))
 
 
@@ -125,17 +131,27 @@ class LeanDecoder:
     LEAVE_SHARE = 32
     """Ended rows leave the batch once they are one in this many."""
 
-    def __init__(self, model: LeanModel, prompts: Sequence[tuple[int, ...]], counts: Sequence[int], *, room: int) -> None:
+    def __init__(
+        self,
+        model: LeanModel,
+        prompts: Sequence[tuple[int, ...]],
+        counts: Sequence[int],
+        *,
+        room: int,
+        adapters: Sequence[int] | None = None,
+    ) -> None:
         """Make empty caches.
 
         Args:
             model: the weights.
-            prompts: the different prompts.
+            prompts: the different prompts; a prompt may come once under each adapter.
             counts: how many rows each of them has; the rows of a prompt are neighbours.
             room: most tokens that will be added.
+            adapters: the place of each prompt's adapter among those of the model; None is the first for all.
         """
         self.model = model
         self.device = model.embedding_VD.device
+        self.adapter_U = torch.tensor(adapters or [0] * len(prompts), device=self.device)
         self.prompts = prompts
         self.room = room
         self.seen = 0
@@ -156,9 +172,8 @@ class LeanDecoder:
 
     def prefill(self) -> Tensor:
         """Compute the prompts and return the logits after them, one row for each prompt."""
-        return self.model.logits(
-            torch.cat([self._prefill(places) for places in _chunks([len(prompt) for prompt in self.prompts])])
-        )
+        chunks = _chunks([len(prompt) for prompt in self.prompts])
+        return self.model.logits(torch.cat([self._prefill(places) for places in chunks]), self.adapter_U)
 
     def step(self, token_R: Tensor) -> Tensor:
         """Add one token to each row and return the logits after it."""
@@ -175,7 +190,9 @@ class LeanDecoder:
             return _joined(self._to_prompt(q_RKGW, layer), _part(q_RKGW, known[layer])).flatten(1)
 
         position_R, self.position_R = self.position_R, self.position_R + 1
-        return self.model.logits(self.model.forward(token_R, self.cos_S1W[position_R], self.sin_S1W[position_R], attend))
+        adapter_R = self.adapter_U[self.prompt_R]
+        x_RD = self.model.forward(token_R, adapter_R, self.cos_S1W[position_R], self.sin_S1W[position_R], attend)
+        return self.model.logits(x_RD, adapter_R)
 
     def drop(self, ended_R: Tensor) -> Tensor:
         """Take rows out of the batch; return the places that the others had, in their new order."""
@@ -185,6 +202,7 @@ class LeanDecoder:
         if unused_U.any():
             order_U = _close(self.shared, unused_U)
             self.shared = self.shared[:, :, : len(order_U)]
+            self.adapter_U = self.adapter_U[order_U]
             self.bias_U11L = None if self.bias_U11L is None else self.bias_U11L[order_U]
             place_U = torch.empty_like(unused_U, dtype=torch.long)
             place_U[order_U] = torch.arange(len(order_U), device=self.device)
@@ -210,9 +228,10 @@ class LeanDecoder:
                 mixed.append(out.transpose(1, 2).flatten(0, 1))
             return torch.cat(mixed).flatten(1)
 
-        x_ND = self.model.forward(token_N, self.cos_S1W[position_N], self.sin_S1W[position_N], attend)
-        ends = torch.tensor([len(prompt) for prompt in prompts], device=self.device).cumsum(0) - 1
-        return x_ND[ends]
+        length_P = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
+        adapter_N = self.adapter_U[places[0] : places[-1] + 1].repeat_interleave(length_P)
+        x_ND = self.model.forward(token_N, adapter_N, self.cos_S1W[position_N], self.sin_S1W[position_N], attend)
+        return x_ND[length_P.cumsum(0) - 1]
 
     def _to_prompt(self, q_RKGW: Tensor, layer: int) -> Part:
         """Let every row attend to its prompt: one product per prompt, for all of its rows."""
@@ -304,7 +323,7 @@ def fits(model: PreTrainedModel, adapter: str | None, *, scratch_bytes: int) -> 
     Two models may be made of the same modules and multiply them otherwise, so a few tokens are computed in both ways.
     """
     if model not in _FITS:
-        _FITS[model] = is_common(model) and _agrees(model, LeanModel(model, adapter, scratch_bytes=scratch_bytes))
+        _FITS[model] = is_common(model) and _agrees(model, LeanModel(model, [adapter], scratch_bytes=scratch_bytes))
     return _FITS[model]
 
 
@@ -320,18 +339,18 @@ def _agrees(model: PreTrainedModel, lean: LeanModel) -> bool:
     return bool((own_V - lean_V).abs().max() <= 1e-3 * own_V.abs().max())
 
 
-def _block(layer: Any, adapter: str | None, *, merge: bool) -> Block:
+def _block(layer: Any, layout: Callable[[list[nn.Module]], Projection]) -> Block:
     attention, mlp = layer.self_attn, layer.mlp
     return Block(
         norm=_norm(layer.input_layernorm),
-        qkv=project([attention.q_proj, attention.k_proj, attention.v_proj], adapter, merge=merge),
+        qkv=layout([attention.q_proj, attention.k_proj, attention.v_proj]),
         q_norm=_norm(attention.q_norm) if hasattr(attention, "q_norm") else None,
         k_norm=_norm(attention.k_norm) if hasattr(attention, "k_norm") else None,
-        out=project([attention.o_proj], adapter, merge=merge),
+        out=layout([attention.o_proj]),
         mlp_norm=_norm(layer.post_attention_layernorm),
-        gate_up=project([mlp.gate_proj, mlp.up_proj], adapter, merge=merge),
+        gate_up=layout([mlp.gate_proj, mlp.up_proj]),
         act=mlp.act_fn,
-        down=project([mlp.down_proj], adapter, merge=merge),
+        down=layout([mlp.down_proj]),
     )
 
 

@@ -17,6 +17,8 @@ import torch
 from peft.tuners.lora import Linear as LoraLinear
 from torch import Tensor, nn
 
+PACK_SIZE = 2**18
+"""Least weights that are packed: below, the call itself costs more than the better product gains."""
 PACK_ROWS = 64
 """Rows for which oneDNN lays out its weights; other numbers work with that layout."""
 
@@ -68,55 +70,97 @@ class Packed:
 
 
 class Dense:
-    """The base's own weights."""
+    """Weights as they are."""
 
-    def __init__(self, layers: Sequence[nn.Linear]) -> None:
-        """Refer to the weights of one or several layers."""
-        self.layers = [(layer.weight.detach(), layer.bias if layer.bias is None else layer.bias.detach()) for layer in layers]
+    def __init__(self, layers: Sequence[tuple[Tensor, Tensor | None]]) -> None:
+        """Refer to the weights and biases of one or several layers."""
+        self.layers = layers
 
     def __call__(self, x_NI: Tensor, plus_NO: Tensor | None = None) -> Tensor:
         """Return the outputs, added to `plus_NO` if that is given."""
         outs = [nn.functional.linear(x_NI, weight, bias) for weight, bias in self.layers]
         out_NO = outs[0] if len(outs) == 1 else torch.cat(outs, -1)
-        return out_NO if plus_NO is None else plus_NO + out_NO
+        return out_NO if plus_NO is None else out_NO.add_(plus_NO)
+
+
+class Tokens:
+    """Which of several adapters each token of the current forward pass is under."""
+
+    def __init__(self) -> None:
+        """Begin without tokens."""
+        self.place(None)
+
+    def place(self, adapter_N: Tensor | None) -> None:
+        """Take the number of each token's adapter; None where there is one adapter for all."""
+        self.adapter_N = adapter_N
+        self._masks: dict[tuple[int, ...], Tensor] = {}
+
+    def mask(self, ranks: tuple[int, ...]) -> Tensor | None:
+        """Return which factors count for which token, [N, K]: `ranks` says how many of them each adapter has."""
+        if self.adapter_N is None:
+            return None
+        if ranks not in self._masks:
+            device = self.adapter_N.device
+            owner_K = torch.arange(len(ranks), device=device).repeat_interleave(torch.tensor(ranks, device=device))
+            self._masks[ranks] = (self.adapter_N[:, None] == owner_K).float()
+        return self._masks[ranks]
 
 
 class Adapted:
-    """A projection with an adapter's product added."""
+    """A projection with the products of one or several adapters added, to each token that of its own adapter."""
 
-    def __init__(self, inner: Projection, factors: Sequence[Factors | None], widths: Sequence[int]) -> None:
-        """Stack the factors of several layers: `factors` holds one, or None, for each, `widths` their outputs."""
+    def __init__(
+        self, inner: Projection, factors: Sequence[Sequence[Factors | None]], widths: Sequence[int], tokens: Tokens
+    ) -> None:
+        """Stack low-rank factors.
+
+        Args:
+            inner: the projection without adapters.
+            factors: for each adapter what it adds to each layer of the projection, or None.
+            widths: outputs of each layer.
+            tokens: where each forward pass says which token is under which adapter.
+        """
         self.inner = inner
-        known = [factor for factor in factors if factor is not None]
+        self.tokens = tokens
+        known = [factor for group in factors for factor in group if factor is not None]
+        self.ranks = tuple(sum(len(factor.a_KI) for factor in group if factor is not None) for group in factors)
         self.a_KI = torch.cat([factor.a_KI for factor in known])
         self.b_KO = self.a_KI.new_zeros(len(self.a_KI), sum(widths))
-        row = column = 0
-        for factor, width in zip(factors, widths, strict=True):
-            if factor is not None:
-                rank = len(factor.a_KI)
-                self.b_KO[row : row + rank, column : column + width] = factor.scale * factor.b_OK.T
-                row += rank
-            column += width
+        starts = [sum(widths[:place]) for place in range(len(widths))]
+        row = 0
+        for group in factors:
+            for factor, start, width in zip(group, starts, widths, strict=True):
+                if factor is not None:
+                    self.b_KO[row : (row := row + len(factor.a_KI)), start : start + width] = factor.scale * factor.b_OK.T
 
     def __call__(self, x_NI: Tensor, plus_NO: Tensor | None = None) -> Tensor:
         """Return the outputs, added to `plus_NO` if that is given."""
-        return torch.addmm(self.inner(x_NI, plus_NO), nn.functional.linear(x_NI, self.a_KI), self.b_KO)
+        own_NK = nn.functional.linear(x_NI, self.a_KI)
+        if (mask_NK := self.tokens.mask(self.ranks)) is not None:
+            own_NK *= mask_NK
+        return self.inner(x_NI, plus_NO).addmm_(own_NK, self.b_KO)
 
 
-def project(modules: Sequence[nn.Module], adapter: str | None, *, merge: bool) -> Projection:
+def project(modules: Sequence[nn.Module], adapters: Sequence[str | None], tokens: Tokens, *, copy: bool) -> Projection:
     """Return modules that share their input as one projection.
 
     Args:
         modules: linear layers, adapted or not.
-        adapter: the adapter that counts, or None.
-        merge: make a packed copy with the adapter in it; only for what `can_pack` names.
+        adapters: those that count.
+        tokens: which token is under which of them.
+        copy: make a copy of the weights, laid out for speed, and merge the adapter into it if there is only one.
     """
     layers = [linear for module in modules if (linear := linear_of(module)) is not None]
-    factors = [factors_of(module, adapter) for module in modules]
-    if merge:
-        return _merged(layers, factors)
-    dense = Dense(layers)
-    return Adapted(dense, factors, [layer.out_features for layer in layers]) if any(factors) else dense
+    factors = [[factors_of(module, adapter) for module in modules] for adapter in adapters]
+    if copy and len(adapters) == 1:
+        return _copied(layers, factors[0])
+    inner: Projection = (
+        _copied(layers, [None] * len(layers))
+        if copy
+        else Dense([(layer.weight.detach(), None if layer.bias is None else layer.bias.detach()) for layer in layers])
+    )
+    adapted = any(factor is not None for group in factors for factor in group)
+    return Adapted(inner, factors, [layer.out_features for layer in layers], tokens) if adapted else inner
 
 
 def can_pack(weight: Tensor) -> bool:
@@ -124,7 +168,8 @@ def can_pack(weight: Tensor) -> bool:
     return weight.device.type == "cpu" and weight.dtype == torch.float32 and _PACKS
 
 
-def _merged(layers: Sequence[nn.Linear], factors: Sequence[Factors | None]) -> Packed:
+def _copied(layers: Sequence[nn.Linear], factors: Sequence[Factors | None]) -> Projection:
+    """Return a copy of layers with one adapter merged into it."""
     scratch_OI = torch.empty(sum(layer.out_features for layer in layers), layers[0].in_features)
     parts = scratch_OI.split([layer.out_features for layer in layers])
     for layer, factor, part_OI in zip(layers, factors, parts, strict=True):
@@ -137,7 +182,7 @@ def _merged(layers: Sequence[nn.Linear], factors: Sequence[Factors | None]) -> P
     if any(bias is not None for bias in biases):
         pairs = zip(parts, biases, strict=True)
         bias_O = torch.cat([part.new_zeros(len(part)) if bias is None else bias for part, bias in pairs])
-    return Packed(scratch_OI, bias_O)
+    return Packed(scratch_OI, bias_O) if scratch_OI.numel() >= PACK_SIZE else Dense([(scratch_OI, bias_O)])
 
 
 def _packs() -> bool:

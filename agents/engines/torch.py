@@ -142,7 +142,7 @@ class TorchEngine:
     def _decoders(self, model: PreTrainedModel, adapter: str | None) -> Callable[..., Decoder]:
         """Return what makes decoders for the active adapter: lean ones where the model's blocks are of the common kind."""
         if self.lean and fits(model, adapter, scratch_bytes=self.scratch_bytes):
-            return partial(LeanDecoder, LeanModel(model, adapter, scratch_bytes=self.scratch_bytes))
+            return partial(LeanDecoder, LeanModel(model, [adapter], scratch_bytes=self.scratch_bytes))
         return partial(CachedDecoder, model)
 
 
