@@ -27,6 +27,7 @@ from algos.logprobs import check_head, token_logprobs
 from algos.losses import LossConfig, count_normalizer, merge_stats, policy_loss
 from algos.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer
 from algos.packing import can_pack, pack_rows, packed_attention
+from algos.phases import phase
 from algos.types import Batch, Row, Stats
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class LocalLearner(Learner):
         """Return one completion for each prompt, by the policy's own engine."""
         return policy.sample(prompts, params=params, seeds=seeds)
 
+    @phase("update")
     def forward_backward(self, policy: LLMPolicy, batch: Batch) -> Stats:
         """Add the gradient of the loss on `batch` to what the policy has accumulated since its last step.
 
@@ -153,6 +155,7 @@ class LocalLearner(Learner):
             raise
         return {**merge_stats(pieces), "rows": float(len(batch.rows)), "rows_computed": float(len(rows))}
 
+    @phase("update")
     def optim_step(self, policy: LLMPolicy) -> Stats:
         """Update the policy by its accumulated gradient, clipped; no other policy moves.
 
@@ -168,6 +171,7 @@ class LocalLearner(Learner):
         """Write the policy's adapter to `folder`, in PEFT's layout."""
         policy.save(folder)
 
+    @phase("logprob")
     def logprobs(self, policy: LLMPolicy | None, rows: Sequence[Row], *, temperature: float = 1.0) -> list[tuple[float, ...]]:
         """Score completions without gradient, in one block with one adapter.
 

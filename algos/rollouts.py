@@ -26,6 +26,7 @@ from agon_env.contest import Contest
 from agon_env.rewards import total
 from agon_env.types import Action, Observation, Reward
 from agon_env.vector import VectorContest
+from algos.phases import phase
 from algos.types import Turn
 
 Sample: TypeAlias = Callable[[LLMPolicy, Sequence[Sequence[int]], SamplingParams, Sequence[int]], list[Completion]]
@@ -162,7 +163,8 @@ def _advance(
         if isinstance(agent, LLMPolicy):
             prompts = _encode(agent, observations)
             seeds = [row_seed(seed, path) for path in paths]
-            completions: list[Completion | None] = [*(sample or _own_engine)(agent, prompts, params, seeds)]
+            with phase("sample"):
+                completions: list[Completion | None] = [*(sample or _own_engine)(agent, prompts, params, seeds)]
             said = [agent.decode(completion) for completion in completions if completion is not None]
         else:
             prompts, completions = [()] * len(asked), [None] * len(asked)
@@ -172,7 +174,8 @@ def _advance(
         ):
             actions[index] = action
             moves.append(_Move(player, name, observation.role, path[:-1], path, prompt_ids, completion, action.text))
-    contests.step(actions)
+    with phase("verify"):
+        contests.step(actions)
     return moves
 
 

@@ -3,14 +3,13 @@
 One step, of `problems` × `group_size` × `answers` contests:
 
     match     who meets whom, live or an opponent that stands in (algorithm.matches)
-    play      every policy samples its turns, the environment pays            time/sample
+    play      every policy samples its turns, the environment pays            time/sample, time/verify
     compare   each turn with its group, or with what a critic expected (algorithm.advantages)
     update    each policy on its own turns, with its own optimiser            time/update
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,6 +34,7 @@ from algos.learner import LocalLearner
 from algos.length_penalty import penalise_length
 from algos.metrics import pair_metrics, turn_metrics
 from algos.opponents import Opponents, make_opponents
+from algos.phases import recording
 from algos.play import play
 from algos.policies import load_bases, make_policy, sampling_params
 from algos.rollouts import Rollout
@@ -130,9 +130,15 @@ class Run:
 
     def advance(self) -> tuple[Stats, Rollout]:
         """Do one step: match, play, compare, update. Returns its metrics, and what was played."""
-        started = time.perf_counter()
+        with recording(self.bases[0].model.device) as phases:
+            stats, rollout = self._advance()
+        stats |= phases.stats()
+        if "time/sample" in stats:
+            stats["time/tokens_per_second"] = stats["progress/tokens"] / stats["time/sample"]
+        return stats, rollout
+
+    def _advance(self) -> tuple[Stats, Rollout]:
         rollout, stats = play(self)
-        played = time.perf_counter()
         turns = penalise_length(rollout.turns, self.config.length_penalty, max_tokens=self.config.max_tokens)
         stats |= turn_metrics(turns) | pair_metrics(rollout) | disagreement(rollout.contests)
         stats |= base_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
@@ -154,12 +160,7 @@ class Run:
             stats |= {f"{name}/{key}": value for key, value in update.items()}
         stats |= policy_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
         tokens = sum(len(turn.completion.token_ids) for turn in rollout.turns if turn.completion is not None)
-        stats |= {
-            "time/sample": played - started,
-            "time/update": time.perf_counter() - played,
-            "time/tokens_per_second": tokens / (played - started),
-            "progress/tokens": float(tokens),
-        }
+        stats["progress/tokens"] = float(tokens)
         self.step += 1
         self.tokens += tokens
         return stats, rollout

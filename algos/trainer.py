@@ -163,7 +163,7 @@ def _note(stats: Stats, roles: Sequence[str]) -> str:
     shown |= {"fix": "pair/fix_rate"} if is_duel(roles) else {}
     shown |= {"held-out": "eval/answer_pass1"}
     parts = [f"{name} {100 * stats[key]:3.0f} %" for name, key in shown.items() if key in stats]
-    return "  ".join([*parts, f"{stats['time/sample'] + stats['time/update']:.1f} s/step"])
+    return "  ".join([*parts, f"{stats['time/step']:.1f} s/step"])
 
 
 def _new_folder(config: TrainConfig) -> Path:

@@ -95,7 +95,7 @@ def quiet() -> RunConsole:
 
 def metrics(run: Path) -> list[dict[str, float]]:
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{key: value for key, value in record.items() if not key.startswith("time/")} for record in records]
+    return [{key: value for key, value in record.items() if not key.startswith(("time/", "memory/"))} for record in records]
 
 
 def test_a_league_trains_everyone_and_resumes_bit_for_bit(config, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 
 def metrics(run: Path) -> list[dict[str, float]]:
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{key: value for key, value in record.items() if not key.startswith("time/")} for record in records]
+    return [{key: value for key, value in record.items() if not key.startswith(("time/", "memory/"))} for record in records]
 
 
 def test_each_policy_lives_on_its_own_base(config) -> None:

@@ -1,0 +1,55 @@
+"""Peak memory between two moments: of the GPU where the model is on one, else of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sys
+from pathlib import Path
+
+import torch
+
+GIB = 2**30
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+class PeakMemory:
+    """The most memory since the last `reset`, in GiB."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Watch the memory that counts on `device`: what torch has allocated on a GPU, else what this process occupies."""
+        self.device = device
+
+    def reset(self) -> None:
+        """Begin anew. Where the system can't forget a process's peak (outside Linux), the peak is since its start."""
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+            return
+        with contextlib.suppress(OSError):
+            _CLEAR.write_text("5", encoding="ascii")
+
+    def peak(self) -> float:
+        """Return the most memory since the last reset."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device) / GIB
+        resident = _resident("VmHWM")
+        if resident is not None:
+            return resident
+        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return largest * (1 if sys.platform == "darwin" else 1024) / GIB
+
+    def now(self) -> float:
+        """Return the memory in use."""
+        if self.device.type == "cuda":
+            return torch.cuda.memory_allocated(self.device) / GIB
+        resident = _resident("VmRSS")
+        return self.peak() if resident is None else resident
+
+
+def _resident(field: str) -> float | None:
+    try:
+        lines = _STATUS.read_text(encoding="utf-8").split("\n")
+    except OSError:
+        return None
+    values = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
+    return int(values[0]) * 1024 / GIB if values else None
