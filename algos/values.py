@@ -27,6 +27,7 @@ from agents.policy import LLMPolicy
 from algos.batching import Completions
 from algos.learner import LocalLearner
 from algos.optim import NonFiniteUpdate, PolicyOptimizer
+from algos.phases import phase
 from algos.rollouts import Rollout
 from algos.types import Row, Stats, Turn
 from algos.update import minibatches
@@ -126,6 +127,7 @@ class Critic:
         """Return what is trained: the adapter and the head."""
         return list(self._optimizer.parameters.values())
 
+    @phase("logprob")
     def values(
         self, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], *, after: Sequence[bool]
     ) -> list[tuple[float, ...]]:
@@ -151,6 +153,7 @@ class Critic:
                     result[index] = tuple(piece_T.tolist())
         return result
 
+    @phase("update")
     def forward_backward(self, rows: Sequence[ValueRow]) -> Stats:
         """Add the gradient of `value_loss`, a mean over all states of `rows`, to what has been accumulated.
 
@@ -178,6 +181,7 @@ class Critic:
             raise
         return total
 
+    @phase("update")
     def optim_step(self) -> Stats:
         """Update adapter and head by the accumulated gradient, clipped; see `PolicyOptimizer.step`."""
         return {"value_grad_norm": self._optimizer.step()["grad_norm"]}
