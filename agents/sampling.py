@@ -3,6 +3,8 @@
 `SamplingParams`  how to sample.
 `Completion`      what came out, token by token.
 `Engine`          the protocol: torch, vLLM and Ray engines implement it.
+`Request`         rows of one policy.
+`sample_many`     rows of several policies, in one batch where the engine can.
 """
 
 from __future__ import annotations
@@ -65,3 +67,36 @@ class Engine(Protocol):
         depends on its prompt, its seed and the policy's weights, not on the rows beside it.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """Rows of one policy."""
+
+    policy: LLMPolicy
+    prompts: Sequence[Sequence[int]]
+    params: SamplingParams
+    seeds: Sequence[int]
+
+
+def sample_many(requests: Sequence[Request]) -> list[list[Completion]]:
+    """Return the completions of each request, as the engines of their policies sample them.
+
+    An engine that has a method `sample_many` gets all requests of its policies at once, so that both directions of a
+    duel (A drafts while B drafts) can share a batch. Every row is what `Engine.sample` makes of it, up to rounding.
+    """
+    completions: list[list[Completion]] = [[] for _ in requests]
+    by_engine: dict[int, list[int]] = {}
+    for place, request in enumerate(requests):
+        by_engine.setdefault(id(request.policy.engine), []).append(place)
+    for places in by_engine.values():
+        asked = [requests[place] for place in places]
+        together = getattr(asked[0].policy.engine, "sample_many", None)
+        found = (
+            together(asked)
+            if together
+            else [one.policy.sample(one.prompts, params=one.params, seeds=one.seeds) for one in asked]
+        )
+        for place, ones in zip(places, found, strict=True):
+            completions[place] = ones
+    return completions

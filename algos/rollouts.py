@@ -20,7 +20,7 @@ import numpy as np
 
 from agents.agent import Agent, actions_of
 from agents.policy import LLMPolicy
-from agents.sampling import Completion, SamplingParams
+from agents.sampling import Completion, Request, SamplingParams, sample_many
 from agents.scripted import Spectator
 from agon_env.contest import Contest
 from agon_env.rewards import total
@@ -156,16 +156,22 @@ def _advance(
     for spectator in players.values():
         if isinstance(spectator, Spectator):
             spectator.watch(contests)
+    requests: dict[str, Request] = {}
+    for player, asked in waiting.items():
+        agent = players[player]
+        if isinstance(agent, LLMPolicy):
+            seeds = [row_seed(seed, nodes[index][1]) for index, _ in asked]
+            requests[player] = Request(agent, _encode(agent, [observation for _, observation in asked]), params, seeds)
+    with phase("sample"):
+        sampled = dict(zip(requests, _sampled(list(requests.values()), sample), strict=True))
     for player, asked in waiting.items():
         agent, observations = players[player], [observation for _, observation in asked]
         name = agent.name if isinstance(agent, LLMPolicy) else None
         paths = [nodes[index][1] for index, _ in asked]
         if isinstance(agent, LLMPolicy):
-            prompts = _encode(agent, observations)
-            seeds = [row_seed(seed, path) for path in paths]
-            with phase("sample"):
-                completions: list[Completion | None] = [*(sample or _own_engine)(agent, prompts, params, seeds)]
-            said = [agent.decode(completion) for completion in completions if completion is not None]
+            prompts = [tuple(prompt) for prompt in requests[player].prompts]
+            completions: list[Completion | None] = [*sampled[player]]
+            said = [agent.decode(completion) for completion in sampled[player]]
         else:
             prompts, completions = [()] * len(asked), [None] * len(asked)
             said = actions_of(agent, observations)
@@ -200,10 +206,11 @@ def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tupl
     return prompts
 
 
-def _own_engine(
-    policy: LLMPolicy, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
-) -> list[Completion]:
-    return policy.sample(prompts, params=params, seeds=seeds)
+def _sampled(requests: Sequence[Request], sample: Sample | None) -> list[list[Completion]]:
+    """Sample for every player that waits; the policies' own engines may do it in one batch."""
+    if sample is None:
+        return sample_many(requests)
+    return [sample(request.policy, request.prompts, request.params, request.seeds) for request in requests]
 
 
 def _paid(move: _Move, contests: Sequence[Contest], *, later: float) -> Turn:

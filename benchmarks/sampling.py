@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -60,9 +61,9 @@ class Schedule:
 def agon(policy: LLMPolicy, engine: TorchEngine, schedule: Schedule) -> list[int]:
     sample_batch = engine_module._sample_batch
 
-    def scheduled(decoder: Any, prompts: Any, seeds: Sequence[int], params: Any, **options: Any) -> Any:
-        options |= {"limits": [schedule.lengths[seed] for seed in seeds], "eos_ids": frozenset()}
-        return sample_batch(decoder, prompts, seeds, params, **options)
+    def scheduled(decoder: Any, batch: Sequence[Any], temperature: float, **options: Any) -> Any:
+        ends = [replace(row, limit=schedule.lengths[row.seed]) for row in batch]
+        return sample_batch(decoder, ends, temperature, **options | {"eos_ids": frozenset()})
 
     params = SamplingParams(max_tokens=NEW_TOKENS)
     with mock.patch.object(engine_module, "_sample_batch", scheduled):

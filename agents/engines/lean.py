@@ -1,123 +1,26 @@
-"""A decoder of its own for the common block: RMS norm, rotary attention, gated MLP, as in Llama, Qwen2 and Qwen3.
+"""A decoder of its own for models of the common block.
 
-A step of one token costs more in Python than in arithmetic when it goes through the modules of transformers and
-PEFT. Here a step is a dozen tensor operations per layer, on weights laid out for it (see `projections`). Which models
-are of that kind is read off their modules, and then proved by comparing logits with their own forward pass.
-
-Dimension suffixes: N tokens of any rows, D hidden width, U unique prompts, R rows being sampled, L longest prompt,
-H query heads, K key-value heads, G query heads per key-value head, W width of a head, S cached positions, V vocabulary.
+Dimension suffixes: N tokens of any rows, D hidden width, U unique prompts, P those of one forward pass, R rows being
+sampled, L longest prompt, M most rows of a prompt, H query heads, K key-value heads, G query heads per key-value head,
+W width of a head, S positions, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from agents.engines.projections import Projection, Tokens, can_pack, linear_of, project
+from agents.engines.common_block import LeanModel, is_common
 
 PREFILL_TOKENS = 4096
 """Most tokens of prompts that are computed at once, unless one prompt alone is longer."""
-
-_FIXED_ROTARY = ("default", "linear", "llama3", "yarn")
-"""Kinds of rotary embedding whose angles do not depend on the length of the text."""
-
-Attend: TypeAlias = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""(layer, queries [N, H, W], keys [N, K, W], values [N, K, W]) → what each token attends to, [N, H · W]."""
-
-
-@dataclass(frozen=True)
-class Norm:
-    """Root-mean-square normalisation of the last dimension."""
-
-    weight: Tensor
-    eps: float
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Normalise."""
-        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
-
-
-@dataclass(frozen=True)
-class Block:
-    """The weights of one layer."""
-
-    norm: Norm
-    qkv: Projection
-    q_norm: Norm | None
-    k_norm: Norm | None
-    out: Projection
-    mlp_norm: Norm
-    gate_up: Projection
-    act: Callable[[Tensor], Tensor]
-    down: Projection
-
-
-class LeanModel:
-    """The weights of a model under one or several adapters, laid out for decoding."""
-
-    def __init__(self, model: PreTrainedModel, adapters: Sequence[str | None], *, scratch_bytes: int) -> None:
-        """Lay out the weights of a model that `is_common` accepts.
-
-        Args:
-            model: the shared base.
-            adapters: those that count; None is the bare model. Tokens name them by their place here.
-            scratch_bytes: most memory for a copy of the weights; a larger model's are used where they are.
-        """
-        decoder, head = model.get_decoder(), model.get_output_embeddings()
-        copied = sum(linear.weight.nbytes for module in (*decoder.layers.modules(), head) if (linear := linear_of(module)))
-        copy = can_pack(decoder.embed_tokens.weight) and copied <= scratch_bytes
-        attention = decoder.layers[0].self_attn
-        self.width: int = attention.head_dim
-        self.kv_heads = _outputs(attention.k_proj) // self.width
-        self.heads = _outputs(attention.q_proj) // self.width
-        self.scale: float = attention.scaling
-        self.rotary = decoder.rotary_emb
-        self.embedding_VD = decoder.embed_tokens.weight.detach()
-        self.norm = _norm(decoder.norm)
-        self.tokens = Tokens()
-        layout = partial(project, adapters=adapters, tokens=self.tokens, copy=copy)
-        self.blocks = [_block(layer, layout) for layer in decoder.layers]
-        self.head = layout([head])
-        self.mixed = len(adapters) > 1
-
-    def angles(self, length: int) -> tuple[Tensor, Tensor]:
-        """Return the cosines and the signed sines of the positions below `length`, each [length, 1, W]."""
-        position_1S = torch.arange(length, device=self.embedding_VD.device)[None]
-        cos_1SW, sin_1SW = self.rotary(self.embedding_VD[:1], position_1S)
-        sign_W = torch.ones(self.width, device=sin_1SW.device, dtype=sin_1SW.dtype)
-        sign_W[: self.width // 2] = -1
-        return cos_1SW[0, :, None], (sin_1SW * sign_W)[0, :, None]
-
-    def forward(self, token_N: Tensor, adapter_N: Tensor, cos_N1W: Tensor, sin_N1W: Tensor, attend: Attend) -> Tensor:
-        """Return the hidden states of some tokens before the last norm, shape [N, D]."""
-        self.tokens.place(adapter_N if self.mixed else None)
-        both = self.heads + self.kv_heads
-        x_ND = self.embedding_VD[token_N]
-        for index, block in enumerate(self.blocks):
-            qkv_NXW = block.qkv(block.norm(x_ND)).view(len(token_N), -1, self.width)
-            qk_NXW, v_NKW = qkv_NXW[:, :both], qkv_NXW[:, both:]
-            if block.q_norm is not None and block.k_norm is not None:
-                qk_NXW = torch.cat([block.q_norm(qk_NXW[:, : self.heads]), block.k_norm(qk_NXW[:, self.heads :])], 1)
-            qk_NXW = torch.addcmul(qk_NXW * cos_N1W, qk_NXW.roll(self.width // 2, -1), sin_N1W)
-            mixed_NX = attend(index, qk_NXW[:, : self.heads], qk_NXW[:, self.heads :], v_NKW)
-            x_ND = block.out(mixed_NX, x_ND)
-            gate_NI, up_NI = block.gate_up(block.mlp_norm(x_ND)).chunk(2, -1)
-            x_ND = block.down(block.act(gate_NI) * up_NI, x_ND)
-        return x_ND
-
-    def logits(self, x_ND: Tensor, adapter_N: Tensor) -> Tensor:
-        """Return the logits that follow from hidden states, shape [N, V]."""
-        self.tokens.place(adapter_N if self.mixed else None)
-        return self.head(self.norm(x_ND))
 
 
 class LeanDecoder:
@@ -297,26 +200,6 @@ def _close(cache: Tensor, ended_R: Tensor) -> Tensor:
     return order_R
 
 
-def is_common(model: PreTrainedModel) -> bool:
-    """Return whether a model is built of the common block, as far as its modules and its configuration tell."""
-    try:
-        decoder, head, config = model.get_decoder(), model.get_output_embeddings(), model.config
-        rotary = getattr(config, "rope_parameters", None) or {}
-        return (
-            decoder.embed_tokens.weight.dtype == torch.float32
-            and _children(decoder) == {"embed_tokens", "layers", "norm", "rotary_emb"}
-            and type(decoder.embed_tokens) is nn.Embedding
-            and linear_of(head) is not None
-            and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
-            and not getattr(decoder.layers[0].self_attn, "sliding_window", None)
-            and rotary.get("rope_type") in _FIXED_ROTARY
-            and _is_norm(decoder.norm)
-            and all(map(_is_block, decoder.layers))
-        )
-    except AttributeError:
-        return False
-
-
 def fits(model: PreTrainedModel, adapter: str | None, *, scratch_bytes: int) -> bool:
     """Return whether the lean forward pass equals the model's own, under the adapter that is active.
 
@@ -337,55 +220,6 @@ def _agrees(model: PreTrainedModel, lean: LeanModel) -> bool:
     decoder.prefill()
     lean_V = decoder.step(token_N[-1:])[0]
     return bool((own_V - lean_V).abs().max() <= 1e-3 * own_V.abs().max())
-
-
-def _block(layer: Any, layout: Callable[[list[nn.Module]], Projection]) -> Block:
-    attention, mlp = layer.self_attn, layer.mlp
-    return Block(
-        norm=_norm(layer.input_layernorm),
-        qkv=layout([attention.q_proj, attention.k_proj, attention.v_proj]),
-        q_norm=_norm(attention.q_norm) if hasattr(attention, "q_norm") else None,
-        k_norm=_norm(attention.k_norm) if hasattr(attention, "k_norm") else None,
-        out=layout([attention.o_proj]),
-        mlp_norm=_norm(layer.post_attention_layernorm),
-        gate_up=layout([mlp.gate_proj, mlp.up_proj]),
-        act=mlp.act_fn,
-        down=layout([mlp.down_proj]),
-    )
-
-
-def _is_block(layer: Any) -> bool:
-    attention, mlp = layer.self_attn, layer.mlp
-    linears = ("q_proj", "k_proj", "v_proj", "o_proj")
-    head_norms = _children(attention) - set(linears)
-    return (
-        _children(layer) == {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
-        and _is_norm(layer.input_layernorm)
-        and _is_norm(layer.post_attention_layernorm)
-        and all(linear_of(getattr(attention, name)) is not None for name in linears)
-        and head_norms in (set(), {"q_norm", "k_norm"})
-        and all(_is_norm(norm := getattr(attention, name)) and norm.weight.numel() == attention.head_dim for name in head_norms)
-        and _children(mlp) == {"gate_proj", "up_proj", "down_proj", "act_fn"}
-        and all(linear_of(getattr(mlp, name)) is not None for name in ("gate_proj", "up_proj", "down_proj"))
-    )
-
-
-def _is_norm(module: Any) -> bool:
-    return isinstance(module.variance_epsilon, float) and [name for name, _ in module.named_parameters()] == ["weight"]
-
-
-def _norm(module: Any) -> Norm:
-    return Norm(module.weight.detach(), module.variance_epsilon)
-
-
-def _children(module: nn.Module) -> set[str]:
-    return {name for name, _ in module.named_children()}
-
-
-def _outputs(module: nn.Module) -> int:
-    linear = linear_of(module)
-    assert linear is not None
-    return linear.out_features
 
 
 def _chunks(lengths: Sequence[int]) -> list[list[int]]:

@@ -9,10 +9,10 @@ depend on the row's prompt and seed and on the weights, up to rounding, and not 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -20,14 +20,17 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from agents.adapters import BASE
 from agents.engines.cached import CachedDecoder
+from agents.engines.common_block import LeanModel, shares
 from agents.engines.drawing import draw, stream
-from agents.engines.lean import LeanDecoder, LeanModel, fits
+from agents.engines.lean import LeanDecoder, fits
 from agents.errors import PromptTooLong
-from agents.sampling import Completion, SamplingParams
+from agents.sampling import Completion, Request, SamplingParams
 
 if TYPE_CHECKING:
     from agents.policy import LLMPolicy
+    from agents.shared_base import SharedBase
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the rows that have ended and the rows in all."""
@@ -104,70 +107,118 @@ class TorchEngine:
         Raises:
             PromptTooLong: a prompt fills the model's context.
         """
-        if len(seeds) != len(prompts):
-            raise ValueError(f"there are {len(prompts)} prompts but {len(seeds)} seeds; give one seed for each row")
-        for seed in seeds:
-            if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**128:
-                raise ValueError(f"the seed of a row must be an integer from 0 to 2**128 - 1, not {seed!r}")
-        base, rows = policy.base, [tuple(prompt) for prompt in prompts]
-        for row in rows:
-            if not row:
-                raise ValueError("a prompt is empty; it must hold at least one token")
-            if len(row) >= base.context_length:
-                raise PromptTooLong(f"a prompt of {len(row)} tokens fills the context of {base.context_length}; shorten it")
-        # Neighbours in this order share their prompt or at least need little padding.
-        order = sorted(range(len(rows)), key=lambda index: (len(rows[index]), rows[index]))
-        size = self.max_rows or len(rows) or 1
-        completions: list[Completion | None] = [None] * len(rows)
-        with torch.no_grad(), base.use(policy.name), _evaluating(base.model):
-            decoder_of = self._decoders(base.model, base.active)
-            for start in range(0, len(rows), size):
-                chunk = order[start : start + size]
-                prompts_here = [rows[index] for index in chunk]
-                limits = [min(params.max_tokens, base.context_length - len(prompt)) for prompt in prompts_here]
-                counts = Counter(prompts_here)
-                found = _sample_batch(
-                    decoder_of(list(counts), list(counts.values()), room=max(limits)),
-                    prompts_here,
-                    [seeds[index] for index in chunk],
-                    params,
-                    eos_ids=base.eos_ids,
-                    limits=limits,
-                    progress=_shifted(progress or self.progress, start, len(rows)),
-                )
-                for index, completion in zip(chunk, found, strict=True):
-                    completions[index] = completion
-        return [completion for completion in completions if completion is not None]
+        (completions,) = self.sample_many([Request(policy, prompts, params, seeds)], progress=progress)
+        return completions
 
-    def _decoders(self, model: PreTrainedModel, adapter: str | None) -> Callable[..., Decoder]:
-        """Return what makes decoders for the active adapter: lean ones where the model's blocks are of the common kind."""
-        if self.lean and fits(model, adapter, scratch_bytes=self.scratch_bytes):
-            return partial(LeanDecoder, LeanModel(model, [adapter], scratch_bytes=self.scratch_bytes))
-        return partial(CachedDecoder, model)
+    def sample_many(self, requests: Sequence[Request], *, progress: Progress | None = None) -> list[list[Completion]]:
+        """Return the completions of several requests; see `agents.sampling.sample_many`.
+
+        Requests of one base and temperature share their batches, whatever their adapters are, where that pays.
+
+        Args:
+            requests: whose rows to sample.
+            progress: as in `sample`, over the rows of all requests.
+
+        Raises:
+            PromptTooLong: a prompt fills the model's context.
+        """
+        rows = [row for place, request in enumerate(requests) for row in _rows(place, request)]
+        completions: dict[tuple[int, int], Completion] = {}
+        for base, batch in self._batches(requests, rows):
+            adapters = list(dict.fromkeys(row.adapter for row in batch))
+            temperature = requests[batch[0].request].params.temperature
+            # Neighbours in this order share their prompt or at least need little padding.
+            batch.sort(key=lambda row: (len(row.prompt), row.prompt, row.adapter))
+            with torch.no_grad(), base.use(adapters[0]), _evaluating(base.model):
+                make = self._decoders(base, adapters)
+                for start in range(0, len(batch), self.max_rows or len(batch)):
+                    chunk = batch[start : start + (self.max_rows or len(batch))]
+                    shown = _shifted(progress or self.progress, len(completions), len(rows))
+                    found = _sample_batch(make(chunk), chunk, temperature, eos_ids=base.eos_ids, progress=shown)
+                    completions |= {(row.request, row.place): one for row, one in zip(chunk, found, strict=True)}
+        return [[completions[place, index] for index in range(len(request.prompts))] for place, request in enumerate(requests)]
+
+    def _batches(self, requests: Sequence[Request], rows: Sequence[_Row]) -> list[tuple[SharedBase, list[_Row]]]:
+        """Put rows together that are computed together."""
+        adapters = {(request.policy.base, request.policy.name) for request in requests}
+        together = {base: self._shares(base, [name for other, name in adapters if other is base]) for base, _ in adapters}
+        batches: defaultdict[tuple[object, ...], list[_Row]] = defaultdict(list)
+        for row in rows:
+            base, temperature = requests[row.request].policy.base, requests[row.request].params.temperature
+            batches[base, temperature, None if together[base] else row.adapter].append(row)
+        return [(requests[batch[0].request].policy.base, batch) for batch in batches.values()]
+
+    def _shares(self, base: SharedBase, adapters: Sequence[str]) -> bool:
+        rank = sum(base.adapters.rank(name) for name in adapters if name != BASE)
+        return self.lean and len(adapters) > 1 and shares(base.model, rank=rank, scratch_bytes=self.scratch_bytes)
+
+    def _decoders(self, base: SharedBase, adapters: Sequence[str]) -> Callable[[Sequence[_Row]], Decoder]:
+        """Return what makes decoders for rows of these adapters: lean ones where the model's blocks are of the common kind."""
+        names = [None if name == BASE else name for name in adapters]
+        lean: LeanModel | None = None
+        if self.lean and fits(base.model, names[0], scratch_bytes=self.scratch_bytes):
+            lean = LeanModel(base.model, names, scratch_bytes=self.scratch_bytes)
+
+        def make(rows: Sequence[_Row]) -> Decoder:
+            counts, room = Counter((row.prompt, row.adapter) for row in rows), max(row.limit for row in rows)
+            prompts = [prompt for prompt, _ in counts]
+            if lean is None:
+                return CachedDecoder(base.model, prompts, list(counts.values()), room=room)
+            places = [adapters.index(adapter) for _, adapter in counts]
+            return LeanDecoder(lean, prompts, list(counts.values()), room=room, adapters=places)
+
+        return make
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A completion to be sampled."""
+
+    request: int
+    place: int
+    adapter: str
+    prompt: tuple[int, ...]
+    seed: int
+    limit: int
+
+
+def _rows(place: int, request: Request) -> list[_Row]:
+    """Check a request and take it apart."""
+    prompts, seeds, policy = request.prompts, request.seeds, request.policy
+    context = policy.base.context_length
+    if len(seeds) != len(prompts):
+        raise ValueError(f"there are {len(prompts)} prompts but {len(seeds)} seeds; give one seed for each row")
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**128:
+            raise ValueError(f"the seed of a row must be an integer from 0 to 2**128 - 1, not {seed!r}")
+    for prompt in prompts:
+        if not len(prompt):
+            raise ValueError("a prompt is empty; it must hold at least one token")
+        if len(prompt) >= context:
+            raise PromptTooLong(f"a prompt of {len(prompt)} tokens fills the context of {context}; shorten it")
+    return [
+        _Row(place, index, policy.name, tuple(prompt), int(seed), min(request.params.max_tokens, context - len(prompt)))
+        for index, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True))
+    ]
 
 
 def _sample_batch(
-    decoder: Decoder,
-    prompts: Sequence[tuple[int, ...]],
-    seeds: Sequence[int],
-    params: SamplingParams,
-    *,
-    eos_ids: frozenset[int],
-    limits: Sequence[int],
-    progress: Progress | None,
+    decoder: Decoder, batch: Sequence[_Row], temperature: float, *, eos_ids: frozenset[int], progress: Progress | None
 ) -> list[Completion]:
-    device, rows, longest = decoder.device, len(prompts), max(limits)
+    device, rows, limits = decoder.device, len(batch), [row.limit for row in batch]
+    longest = max(limits)
     eos_E = torch.tensor(sorted(eos_ids), device=device, dtype=torch.long)
     limit_B = torch.tensor(limits, device=device)
-    uniform_TB = torch.from_numpy(np.stack([stream(seed, longest) for seed in seeds], 1)).to(device)
-    place = {prompt: index for index, prompt in enumerate(dict.fromkeys(prompts))}
+    uniform_TB = torch.from_numpy(np.stack([stream(row.seed, longest) for row in batch], 1)).to(device)
+    keys = [(row.prompt, row.adapter) for row in batch]
+    place = {key: index for index, key in enumerate(dict.fromkeys(keys))}
 
-    logits_RV = decoder.prefill()[torch.tensor([place[prompt] for prompt in prompts], device=device)]
+    logits_RV = decoder.prefill()[torch.tensor([place[key] for key in keys], device=device)]
     row_R = torch.arange(rows, device=device)
     ended_R = torch.zeros(rows, device=device, dtype=torch.bool)
     drawn: list[tuple[Tensor, Tensor, Tensor, int]] = []
     for step in range(longest):
-        token_R, logp_R = draw(logits_RV, uniform_TB[step, row_R], temperature=params.temperature)
+        token_R, logp_R = draw(logits_RV, uniform_TB[step, row_R], temperature=temperature)
         drawn.append((row_R, token_R, logp_R, step))
         ended_R = ended_R | torch.isin(token_R, eos_E) | (limit_B[row_R] <= step + 1)
         ended = int(ended_R.sum())

@@ -1,5 +1,6 @@
 """The torch engine: what it samples, with which log-probabilities; the traps T45-T49 as far as they are its own."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -8,12 +9,14 @@ import torch
 from tiny_models import FAMILIES, stir, tiny_base, tiny_model
 from torch import Tensor
 
+from agents.engines import common_block
+from agents.engines.common_block import LeanModel, is_common
 from agents.engines.drawing import draw
-from agents.engines.lean import LeanModel, fits, is_common
+from agents.engines.lean import fits
 from agents.engines.torch import TorchEngine
 from agents.errors import PromptTooLong
 from agents.policy import LLMPolicy
-from agents.sampling import MIN_TEMPERATURE, Completion, SamplingParams
+from agents.sampling import MIN_TEMPERATURE, Completion, Request, SamplingParams, sample_many
 from agents.shared_base import SharedBase
 
 LENGTHS = (5, 12, 1, 20, 70, 12)
@@ -117,9 +120,9 @@ def test_equal_prompts_share_their_prefix_and_change_nothing(alice: LLMPolicy, m
     computed: list[int] = []
     lean_forward = LeanModel.forward
 
-    def counting(lean: LeanModel, token_N: Tensor, *rest: object) -> Tensor:
+    def counting(model: LeanModel, token_N: Tensor, *rest: object) -> Tensor:
         computed.append(len(token_N))
-        return lean_forward(lean, token_N, *rest)
+        return lean_forward(model, token_N, *rest)
 
     monkeypatch.setattr(LeanModel, "forward", counting)
     hook = alice.base.model.register_forward_pre_hook(
@@ -227,6 +230,52 @@ def test_biases_and_grouped_heads_of_the_common_block() -> None:
     policy = base.policy("alice", rank=4)
     stir(base, "alice")
     assert_logprobs(policy, prompts(), sample(policy, prompts(), SAMPLED), 0.7)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_several_policies_sampled_at_once_say_what_each_says_alone(
+    alice: LLMPolicy, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common_block, "SHARE_BYTES", 0 if shared else 2**60)
+    monkeypatch.setattr(common_block, "SHARE_RANK", 1)
+    laid_out: list[int] = []
+    lay_out = LeanModel.__init__
+
+    def counting(model: LeanModel, base: object, adapters: list[str | None], **options: object) -> None:
+        laid_out.append(len(adapters))
+        lay_out(model, base, adapters, **options)
+
+    monkeypatch.setattr(LeanModel, "__init__", counting)
+    base = alice.base
+    if "bob" not in base.adapters.names:
+        base.policy("bob", rank=2)
+        stir(base, "bob", seed=1, size=0.3)
+    bob, bare = copy.copy(alice), copy.copy(alice)
+    bob.name, bare.name = "bob", "base"
+    rows = prompts()
+    requests = [
+        Request(policy, rows[start:] * 2, SAMPLED, range(2 * (len(rows) - start)))
+        for policy, start in ((alice, 0), (bob, 1), (bare, 2), (alice, 3))
+    ]
+    found = sample_many(requests)
+    if laid_out:  # without a copy of the weights there is nothing that a shared batch could lose
+        assert set(laid_out) == ({3} if shared or alice.engine.scratch_bytes == 0 else {1})
+    for request, together in zip(requests, found, strict=True):
+        alone = request.policy.sample(request.prompts, params=request.params, seeds=request.seeds)
+        assert [c.token_ids for c in together] == [c.token_ids for c in alone]
+        assert_logprobs(request.policy, list(request.prompts), together, 0.7)
+
+
+def test_requests_of_other_temperatures_and_bases_are_told_apart(qwen: LLMPolicy) -> None:
+    other = player("llama")
+    requests = [
+        Request(qwen, prompts((5, 9)), GREEDY, [0, 1]),
+        Request(other, prompts((5, 9)), GREEDY, [0, 1]),
+        Request(qwen, prompts((5, 9)), SAMPLED, [0, 1]),
+    ]
+    for request, together in zip(requests, qwen.engine.sample_many(requests), strict=True):
+        alone = request.policy.sample(request.prompts, params=request.params, seeds=request.seeds)
+        assert [c.token_ids for c in together] == [c.token_ids for c in alone]
 
 
 # --- how a row ends ---------------------------------------------------------------------------------

@@ -1,0 +1,212 @@
+"""The block that most language models are made of: RMS norm, rotary attention, gated MLP (Llama, Qwen2, Qwen3).
+
+`LeanModel` is its forward pass in a dozen tensor operations per layer, on weights laid out for it (see `projections`):
+through the modules of transformers and PEFT, a step of one token costs more in Python than in arithmetic. `is_common`
+reads off a model's modules whether it is of that kind.
+
+Dimension suffixes: N tokens of any rows, D hidden width, H query heads, K key-value heads, X heads of both kinds,
+W width of a head, S positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import PreTrainedModel
+
+from agents.engines.projections import Projection, Tokens, can_pack, linear_of, project
+
+SHARE_BYTES = 2**26
+"""Least weights for which a shared batch of several adapters is faster than one batch of each with its adapter merged."""
+SHARE_RANK = 16
+"""Likewise, the least width of the model for each rank of the adapters together."""
+
+_FIXED_ROTARY = ("default", "linear", "llama3", "yarn")
+"""Kinds of rotary embedding whose angles do not depend on the length of the text."""
+
+Attend: TypeAlias = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""(layer, queries [N, H, W], keys [N, K, W], values [N, K, W]) → what each token attends to, [N, H · W]."""
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Root-mean-square normalisation of the last dimension."""
+
+    weight: Tensor
+    eps: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Normalise."""
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The weights of one layer."""
+
+    norm: Norm
+    qkv: Projection
+    q_norm: Norm | None
+    k_norm: Norm | None
+    out: Projection
+    mlp_norm: Norm
+    gate_up: Projection
+    act: Callable[[Tensor], Tensor]
+    down: Projection
+
+
+class LeanModel:
+    """The weights of a model under one or several adapters, laid out for decoding."""
+
+    def __init__(self, model: PreTrainedModel, adapters: Sequence[str | None], *, scratch_bytes: int) -> None:
+        """Lay out the weights of a model that `is_common` accepts.
+
+        Args:
+            model: the shared base.
+            adapters: those that count; None is the bare model. Tokens name them by their place here.
+            scratch_bytes: most memory for a copy of the weights; a larger model's are used where they are.
+        """
+        decoder, head = model.get_decoder(), model.get_output_embeddings()
+        copy = can_pack(decoder.embed_tokens.weight) and _linear_bytes(model) <= scratch_bytes
+        attention = decoder.layers[0].self_attn
+        self.width: int = attention.head_dim
+        self.kv_heads = _outputs(attention.k_proj) // self.width
+        self.heads = _outputs(attention.q_proj) // self.width
+        self.scale: float = attention.scaling
+        self.rotary = decoder.rotary_emb
+        self.embedding_VD = decoder.embed_tokens.weight.detach()
+        self.norm = _norm(decoder.norm)
+        self.tokens = Tokens()
+        layout = partial(project, adapters=adapters, tokens=self.tokens, copy=copy)
+        self.blocks = [_block(layer, layout) for layer in decoder.layers]
+        self.head = layout([head])
+        self.mixed = len(adapters) > 1
+
+    def angles(self, length: int) -> tuple[Tensor, Tensor]:
+        """Return the cosines and the signed sines of the positions below `length`, each [length, 1, W]."""
+        position_1S = torch.arange(length, device=self.embedding_VD.device)[None]
+        cos_1SW, sin_1SW = self.rotary(self.embedding_VD[:1], position_1S)
+        sign_W = torch.ones(self.width, device=sin_1SW.device, dtype=sin_1SW.dtype)
+        sign_W[: self.width // 2] = -1
+        return cos_1SW[0, :, None], (sin_1SW * sign_W)[0, :, None]
+
+    def forward(self, token_N: Tensor, adapter_N: Tensor, cos_N1W: Tensor, sin_N1W: Tensor, attend: Attend) -> Tensor:
+        """Return the hidden states of some tokens before the last norm, shape [N, D]."""
+        self.tokens.place(adapter_N if self.mixed else None)
+        both = self.heads + self.kv_heads
+        x_ND = self.embedding_VD[token_N]
+        for index, block in enumerate(self.blocks):
+            qkv_NXW = block.qkv(block.norm(x_ND)).view(len(token_N), -1, self.width)
+            qk_NXW, v_NKW = qkv_NXW[:, :both], qkv_NXW[:, both:]
+            if block.q_norm is not None and block.k_norm is not None:
+                qk_NXW = torch.cat([block.q_norm(qk_NXW[:, : self.heads]), block.k_norm(qk_NXW[:, self.heads :])], 1)
+            qk_NXW = torch.addcmul(qk_NXW * cos_N1W, qk_NXW.roll(self.width // 2, -1), sin_N1W)
+            mixed_NX = attend(index, qk_NXW[:, : self.heads], qk_NXW[:, self.heads :], v_NKW)
+            x_ND = block.out(mixed_NX, x_ND)
+            gate_NI, up_NI = block.gate_up(block.mlp_norm(x_ND)).chunk(2, -1)
+            x_ND = block.down(block.act(gate_NI) * up_NI, x_ND)
+        return x_ND
+
+    def logits(self, x_ND: Tensor, adapter_N: Tensor) -> Tensor:
+        """Return the logits that follow from hidden states, shape [N, V]."""
+        self.tokens.place(adapter_N if self.mixed else None)
+        return self.head(self.norm(x_ND))
+
+
+def is_common(model: PreTrainedModel) -> bool:
+    """Return whether a model is built of the common block, as far as its modules and its configuration tell."""
+    try:
+        decoder, head, config = model.get_decoder(), model.get_output_embeddings(), model.config
+        rotary = getattr(config, "rope_parameters", None) or {}
+        return (
+            decoder.embed_tokens.weight.dtype == torch.float32
+            and _children(decoder) == {"embed_tokens", "layers", "norm", "rotary_emb"}
+            and type(decoder.embed_tokens) is nn.Embedding
+            and linear_of(head) is not None
+            and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
+            and not getattr(decoder.layers[0].self_attn, "sliding_window", None)
+            and rotary.get("rope_type") in _FIXED_ROTARY
+            and _is_norm(decoder.norm)
+            and all(map(_is_block, decoder.layers))
+        )
+    except AttributeError:
+        return False
+
+
+def shares(model: PreTrainedModel, *, rank: int, scratch_bytes: int) -> bool:
+    """Return whether rows of several adapters are better computed together than each adapter's in a batch of its own.
+
+    Alone, an adapter is merged into the weights and costs nothing per token. Together, the weights are read once for all
+    rows and the adapters are added: that pays for large weights and small adapters, and where no copy can be made anyway.
+
+    Args:
+        model: the shared base.
+        rank: the sum of the adapters' ranks.
+        scratch_bytes: as for `LeanModel`.
+    """
+    if not is_common(model):
+        return False
+    embedding_VD, size = model.get_decoder().embed_tokens.weight, _linear_bytes(model)
+    copies = can_pack(embedding_VD) and size <= scratch_bytes
+    return not copies or (size >= SHARE_BYTES and rank * SHARE_RANK <= embedding_VD.shape[1])
+
+
+def _block(layer: Any, layout: Callable[[list[nn.Module]], Projection]) -> Block:
+    attention, mlp = layer.self_attn, layer.mlp
+    return Block(
+        norm=_norm(layer.input_layernorm),
+        qkv=layout([attention.q_proj, attention.k_proj, attention.v_proj]),
+        q_norm=_norm(attention.q_norm) if hasattr(attention, "q_norm") else None,
+        k_norm=_norm(attention.k_norm) if hasattr(attention, "k_norm") else None,
+        out=layout([attention.o_proj]),
+        mlp_norm=_norm(layer.post_attention_layernorm),
+        gate_up=layout([mlp.gate_proj, mlp.up_proj]),
+        act=mlp.act_fn,
+        down=layout([mlp.down_proj]),
+    )
+
+
+def _is_block(layer: Any) -> bool:
+    attention, mlp = layer.self_attn, layer.mlp
+    linears = ("q_proj", "k_proj", "v_proj", "o_proj")
+    head_norms = _children(attention) - set(linears)
+    return (
+        _children(layer) == {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
+        and _is_norm(layer.input_layernorm)
+        and _is_norm(layer.post_attention_layernorm)
+        and all(linear_of(getattr(attention, name)) is not None for name in linears)
+        and head_norms in (set(), {"q_norm", "k_norm"})
+        and all(_is_norm(norm := getattr(attention, name)) and norm.weight.numel() == attention.head_dim for name in head_norms)
+        and _children(mlp) == {"gate_proj", "up_proj", "down_proj", "act_fn"}
+        and all(linear_of(getattr(mlp, name)) is not None for name in ("gate_proj", "up_proj", "down_proj"))
+    )
+
+
+def _is_norm(module: Any) -> bool:
+    return isinstance(module.variance_epsilon, float) and [name for name, _ in module.named_parameters()] == ["weight"]
+
+
+def _linear_bytes(model: PreTrainedModel) -> int:
+    modules = (*model.get_decoder().layers.modules(), model.get_output_embeddings())
+    linears = {id(linear): linear for module in modules if (linear := linear_of(module)) is not None}
+    return sum(linear.weight.nbytes for linear in linears.values())
+
+
+def _norm(module: Any) -> Norm:
+    return Norm(module.weight.detach(), module.variance_epsilon)
+
+
+def _children(module: nn.Module) -> set[str]:
+    return {name for name, _ in module.named_children()}
+
+
+def _outputs(module: nn.Module) -> int:
+    linear = linear_of(module)
+    assert linear is not None
+    return linear.out_features
