@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.agent import Agent, FunctionAgent, as_agent
 from agents.registry import broken_plugins, list_agents, make, register
-from agents.sampling import Completion, Engine, SamplingParams
+from agents.sampling import Completion, Engine, Request, SamplingParams, sample_many
 
 if TYPE_CHECKING:
     from agents.cascade import Cascade
@@ -49,6 +49,7 @@ __all__ = [
     "MixtureOfAgents",
     "Oracle",
     "Random",
+    "Request",
     "SamplingParams",
     "SelfRefine",
     "SharedBase",
@@ -58,6 +59,7 @@ __all__ = [
     "list_agents",
     "make",
     "register",
+    "sample_many",
 ]
 
 _LAZY = {
