@@ -94,24 +94,24 @@ def measure_head(repeats: int, width: int) -> dict[str, Any]:
     def agon() -> None:
         finish(token_logprobs(model, given)[0], "agon")
 
-    def peak(run: Callable[[], None]) -> float:
-        memory = PeakMemory(torch.device("cpu"))
+    memory, peaks = PeakMemory(torch.device("cpu")), {"plain": [], "agon": []}
+
+    def watched(name: str, run: Callable[[], None]) -> None:
         before = memory.now()
         memory.reset()
         run()
-        return memory.peak() - before
+        peaks[name].append(memory.peak() - before)
 
-    sides: dict[str, Callable[[], None]] = {"plain": plain, "agon": agon}
-    memory = {name: spread([peak(run) for _ in range(3)]) for name, run in sides.items()}
+    seconds = take_turns({"plain": lambda: watched("plain", plain), "agon": lambda: watched("agon", agon)}, repeats)
     for ours, expected in zip(found["agon"], found["plain"], strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-6)
-    seconds = take_turns(sides, repeats)
+    peak = {name: spread(values) for name, values in peaks.items()}
     return {
         "tokens": TOKENS,
         "vocabulary": VOCABULARY,
         "width": width,
-        "peak_gib": memory,
-        "memory_share": round(memory["agon"]["median"] / memory["plain"]["median"], 3),
+        "peak_gib": peak,
+        "memory_share": round(peak["agon"]["median"] / peak["plain"]["median"], 3),
         "seconds": {name: spread(values) for name, values in seconds.items()},
         "time_ratio": ratio(seconds, "agon", "plain"),
     }
