@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+_SEMICOLON = re.compile(";")
+
 
 def top_level(text: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
     """Yield the matches of `pattern` outside of all brackets; none of them is empty."""
@@ -51,7 +53,7 @@ def group(text: str) -> tuple[str, list[str]] | None:
     inside = text[len(opening) : -len(closing)]
     if not balanced(inside):
         return None
-    parts = split(inside, re.compile(","))
+    parts = split(inside, re.compile(",")) if not any(top_level(inside, _SEMICOLON)) else split(inside, _SEMICOLON)
     if not parts and inside.strip():
         return None  # a lone comma
     if opening + closing != r"\{\}" and len(parts) < 2:

@@ -66,6 +66,8 @@ def split_unit(normal: str) -> tuple[str, str]:
     value = found["value"].strip()
     if found["degrees"] and _FUNCTION.search(value):
         return normal, ""  # the degrees of its argument
+    if found["percent"] and value.endswith("%"):
+        return normal, ""
     if found["percent"] or found["degrees"]:
         return value, "%" if found["percent"] else f"deg{found['scale'] or ''}"
     unit = read_unit(found["text"] or found["bare"], found["power"] or found["inner"] or "")

@@ -1,8 +1,8 @@
 r"""A small parser for LaTeX (and plain-text) formulas: arithmetic, powers, roots, elementary functions, symbols.
 
 It reads the fragment in which a final answer has one meaning, and refuses the rest with `Unreadable`: words,
-ambiguous juxtaposition (`2 3`, `1/2x`), undefined functions (`f(2x)`), and sums, integrals and limits, which
-would let a player restate the question as its answer. Symbols keep their case and subscripts.
+ambiguous juxtaposition (`2 3`, `1/2x`), and sums, integrals and limits, which would let a player restate the
+question as its answer. Symbols keep their case and subscripts; `f(2x)`, `W(4)`, `dx` and `\gcd(a, b)` are symbols too.
 
 An expression is a nested tuple, which needs no library and travels as JSON:
 `("num", "3/2")`, `("sym", "x_1")`, `("const", "pi" | "e" | "i")`, `("add" | "mul" | "pow", a, b)`,
@@ -44,6 +44,7 @@ GREEK = {
     "Lambda", "Xi", "Sigma", "Phi", "Psi", "Omega",
 }  # fmt: skip
 _APPLIED = {"f", "g", "h", "F", "G", "H", "P", "E", "J", "Y", "zeta", "eta", "phi", "varphi", "psi", "Phi", "Psi", "Gamma"}
+_DIFFERENTIAL = re.compile(r"d[rstuvxyz]|[A-Za-ce-z]|d")
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|\\(?P<command>[A-Za-z]+)|(?P<word>[A-Za-z]+)|(?P<mark>\*\*|\\[{}]|[-+*/^_!(){}\[\]|,]))"
 )
@@ -149,8 +150,8 @@ def _tokens(text: str) -> list[tuple[str, str]]:
             # "2xy" is a product; a longer run of letters is a word, not a product of its letters
             if len(value) > 3:
                 raise Unreadable(f"the word {value!r}")
-            tokens += [("symbol", letter) for letter in value[:-1]]
-            value = value[-1]
+            *letters, value = _DIFFERENTIAL.findall(value)
+            tokens += [("symbol", letter) for letter in letters]
         kind = {"word": "command" if value in _WORDS else "symbol"}.get(kind, kind)
         if kind == "symbol" or (kind == "command" and value in GREEK):
             kind = "symbol"
@@ -164,10 +165,27 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 _MINUS_ONE: Expr = ("num", "-1")
 
 
+def _sorted(expression: Expr) -> Expr:
+    """Return an expression with the operands of its sums and products in one order."""
+    kind, *parts = (_sorted(part) if isinstance(part, tuple) else part for part in expression)
+    return (kind, *(sorted(parts, key=repr) if kind in ("add", "mul", "max", "min") else parts))
+
+
+def _named(function: str, *arguments: Expr) -> Expr:
+    """Return the value of a function that is not worked out, as a symbol: it equals itself alone."""
+    return ("sym", f"{function}{[*map(_sorted, arguments)]}")
+
+
 def _is_capital(expression: Expr) -> bool:
     """Return whether an expression is a capital letter or a power of one, which may name a space or a group."""
     base = expression[1] if expression[0] == "pow" else expression
     return bool(base[0] == "sym" and base[1][0].isupper() and base[1] not in GREEK)
+
+
+def _is_bare(expression: Expr) -> bool:
+    """Return whether no number or constant is in an expression: x^T and (AB)^T are transposes, 2^T and (1 + r)^T powers."""
+    kind, *parts = expression
+    return kind not in ("num", "const") and all(_is_bare(part) for part in parts if isinstance(part, tuple))
 
 
 class _Parser:
@@ -222,6 +240,8 @@ class _Parser:
                     raise Unreadable("a factor after a slash: is it above or below?")
                 if self.kind == "number" and not self.between_factorials():
                     raise Unreadable("a number after a factor")
+                if self.value == "[" and self.tokens[self.position - 1][0] == "symbol":
+                    raise Unreadable("E[X] is a function of X, perhaps")
                 left = ("mul", left, self.power(depth))
             else:
                 return left
@@ -249,7 +269,12 @@ class _Parser:
                 if self.in_function and self.accept("circ", kind="command"):
                     base = ("mul", base, ("mul", ("const", "pi"), ("num", "1/180")))
                     continue
+                order = [value for _, value in self.tokens[self.position : self.position + 5]]
+                if base[0] == "sym" and order[:2] + order[3:] == ["{", "(", ")", "}"]:
+                    raise Unreadable("y^{(4)} is a derivative, perhaps")
                 exponent = self.exponent(depth + 1)
+                if exponent == ("sym", "T") and _is_bare(base):
+                    raise Unreadable("a transpose, perhaps")
                 if _is_capital(base) and exponent in (("num", "1"), ("mul", _MINUS_ONE, ("num", "1"))):
                     raise Unreadable("the circle S^1 is not S")
                 base = ("pow", base, exponent)
@@ -306,10 +331,9 @@ class _Parser:
             return ("const", value)
         if value in ("zeta", "Gamma") and self.accept("("):
             return ("fn", value, self.group(")", depth))
-        if self.applied("symbol", "number"):
-            raise Unreadable(f"{value}( ) may be a function")
-        if value in _APPLIED and self.kind == "mark" and self.value == "(":
-            raise Unreadable(f"the function {value}")
+        if self.applied("symbol", "number") or (value in _APPLIED and (self.kind, self.value) == ("mark", "(")):
+            self.expect("(")
+            return _named(value, self.group(")", depth))
         return ("sym", value)
 
     def applied(self, *kinds: str) -> bool:
@@ -340,14 +364,18 @@ class _Parser:
             inner = self.sum(depth)
             self.expect("r" + value[1:], kind="command")
             return ("fn", "floor" if value == "lfloor" else "ceil", inner)
-        if value in ("max", "min"):
+        if value in ("max", "min", "gcd"):
             closing = {"(": ")", "\\{": "\\}"}.get(self.value, "")
             self.expect(self.value if closing else "(")
             parts = [self.sum(depth)]
             while self.accept(","):
                 parts.append(self.sum(depth))
             self.expect(closing)
-            return (value, *parts)
+            if value != "gcd":
+                return (value, *parts)
+            if not any(map(symbols, parts)):
+                raise Unreadable("a greatest common divisor is to be worked out")
+            return _named(value, *sorted(parts, key=lambda part: repr(_sorted(part))))
         if value in _FUNCTIONS:
             return self.function(value, depth)
         raise Unreadable(f"\\{value} is not part of the fragment")

@@ -9,7 +9,7 @@ from agon_env.quoting import strip_thoughts
 _BARE = r"\s+-?\d+(?:\.\d+)?|\s*(?:\d+(?:\.\d+)?|(?<=\s)[A-Za-z]|\\[dt]?frac\s*\{[^{}]*\}\s*\{[^{}]*\})(?=\s*(?:\$|\\[)\]]|\Z))"
 """What a box without braces takes: one number, as in TeX, or all that is left of its formula if that is one thing."""
 # One pass over the text: an escaped brace is text.
-_TOKEN = re.compile(rf"\\(?:boxed|fbox)(?:\s*\{{|(?P<bare>{_BARE}))|\\[\\{{}}]|[{{}}]")
+_TOKEN = re.compile(rf"\\(?:boxed|fbox)(?:\s*\{{|(?P<bare>{_BARE}))|\\[\\{{}}]|\{{+|\}}+")
 _DISPLAYED = r"(?:\$\$[^$]{0,1000}\$\$|\\\[(?:[^\\]|\\[^\]]){0,1000}\\\])"
 _MARKER = re.compile(r"\banswer[\s*_]{0,20}[:：]", re.IGNORECASE)
 _ANSWER_LINE = re.compile(rf"{_MARKER.pattern}[*_\s]*(?P<answer>{_DISPLAYED}?[^\n]*)", re.IGNORECASE)
@@ -47,21 +47,49 @@ def _last_answer(text: str) -> str | None:
 
 def _last_box(text: str) -> tuple[bool, str | None]:
     """Return whether there is a box, and the content of the one that closes last if none opens after it. Linear time."""
-    open_braces: list[tuple[int, int] | None] = []  # the span of the token that opens a box, None for another brace
+    start = max(text.rfind(r"\boxed"), text.rfind(r"\fbox"))
+    if start < 0:
+        return False, None
+    start = len(text[:start].rstrip("\\"))
+    # what is before the last box matters only if that is within another one, or is none: \\boxed
+    found = _scan(text[start:], is_whole=start == 0) or _scan(text, is_whole=True)
+    assert found
+    return found
+
+
+def _scan(text: str, *, is_whole: bool) -> tuple[bool, str | None] | None:
+    """Return what `_last_box` does; None for a part of a text that does not tell without what is before it."""
+    # the tokens that open boxes, as spans, and the numbers of other open braces between them
+    open_braces: list[tuple[int, int] | int] = []
     outer, content = (-1, -1), (-1, -1)  # the last box with its braces, and what is in it
     for token in _TOKEN.finditer(text):
         if token["bare"] is not None:
             outer, content = token.span(), token.span("bare")
-        elif token[0] == "}":
-            if opening := open_braces.pop() if open_braces else None:
+        elif token[0][0] == "}":
+            closing, end = token.span()
+            while closing < end and open_braces:
+                opening = open_braces.pop()
+                if isinstance(opening, int):
+                    used = min(opening, end - closing)
+                    closing += used
+                    if opening > used:
+                        open_braces.append(opening - used)
+                    continue
                 start, inside = opening
-                around = text[inside : outer[0]] + text[outer[1] : token.start()] if inside <= outer[0] else "?"
+                around = text[inside : outer[0]] + text[outer[1] : closing] if inside <= outer[0] else "?"
                 if around.strip():  # a box in a box, with nothing beside it, is one box
-                    content = (inside, token.start())
-                outer = (start, token.end())
+                    content = (inside, closing)
+                closing += 1
+                outer = (start, closing)
+            if closing < end and not is_whole:
+                return None
+        elif token[0][0] == "{":
+            open_braces.append(len(token[0]))
         elif token[0][-1] == "{" and token[0] != "\\{":
-            open_braces.append(token.span() if token[0] != "{" else None)
-    unclosed = max((opening[1] for opening in open_braces if opening), default=-1)
+            open_braces.append(token.span())
+    unclosed = max((opening[1] for opening in open_braces if not isinstance(opening, int)), default=-1)
     if unclosed > content[0]:
         return True, None
-    return outer[0] >= 0, text[slice(*content)].strip()
+    if outer[0] < 0:
+        return (False, None) if is_whole else None
+    return True, text[slice(*content)].strip()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from agon_env.verifiers.brackets import top_level
-from agon_env.verifiers.units import read_unit
+from agon_env.verifiers.units import read_unit, unit_product
 
 _SIGNS = {
     "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": "/", "π": r"\pi ", "∞": r"\infty ",
@@ -57,13 +57,18 @@ _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         (r"(?<![\d.,}])0\{,\}(?=\d)", "0."),  # 0{,}125 is a decimal
         (r"(?<=\d)(?:\\[,!;: ]|\{(?:,|\\,)\}|~)+(?=\d{3}(?!\d))", ""),  # 1\,234\,567
         (r"(?<=\d)\{,\}(?=\d+(?![\d{,]))", "."),
-        (r"^\s*~\s*(?=[-+\d\\])", r"\\sim "),
+        (r"^\s*~[\s~]*(?=[-+\w\\])", r"\\sim "),
+        (r"…|\.(?:\s*\.)+|\\(?:ldots|cdots|dotsc|dotsb)(?![A-Za-z])", r"\\dots "),
+        (r"\\begin\{cases\}.*\\end\{cases\}", lambda found: re.sub(r"[.,;]\s*(?=\\\\|\\end)", "", found[0])),
+        (r"(?<![A-Za-z\\])C\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", r"\\binom{\1}{\2}"),
+        (r"^(?:\{\})?[_^]\{?(\d+)\}?\s*C\s*_\{?(\d+)\}?$", r"\\binom{\1}{\2}"),
         (r"\\not\s*=", r"\\ne "),
         (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
         (r"\\a(?:rc?)?((?:sin|cos|tan)h?)(?![A-Za-z])", r"\\arc\1"),
         (r"\\!", ""),
         (r"\\text\s*\{\s*([-\d.,:]*)\s*\}", r"\1"),
         (r"\}\s*/\s*\\text\s*\{\s*(?=[A-Za-z]+\s*\})", "/"),
+        (r"(?i)^\\text\s*\{\s*(?:the\s+)?(?:final\s+|correct\s+)?answer(?:\s+is)?\s*:?\s*\}\s*:?(?!\s*[=<>])", ""),
         (r"^=\s*", ""),
         (r"(?<!\\)\\[,;:> ]|~|\\q?quad(?![A-Za-z])|\\thinspace(?![A-Za-z])", " "),
         (r"\\(?:left|right)\s*\.", ""),
@@ -132,8 +137,16 @@ _FONT = re.compile(
 )
 _NAMED_FUNCTION = re.compile(rf"\\(?:operatorname\*?|mathrm|text)\s*\{{\s*{_FUNCTION}\s*\}}")
 _PER_UPRIGHT = re.compile(r"(\\mathrm\s*\{\s*[A-Za-z]+)\s*\}\s*/\s*\\mathrm\s*\{\s*(?=[A-Za-z]+\s*\})")
+_BOLD = r"\\(?:mathbf|bm|boldsymbol)\s*(?:\{\s*|\s)([A-Za-z])\s*\}?"
+_BOLD_PRODUCT = re.compile(rf"{_BOLD}\s*\\(times|cdot)\s*{_BOLD}")
+"""Of vectors, then, of which there are two."""
 _UPRIGHT = re.compile(
     r"(?:(?<=[\d}])|(?<=\\pi))(?:\\[,;: ]|[~\s])*\\mathrm\s*\{[~\s]*([A-Za-z]+(?:/[A-Za-z]+)?)(\^\{?\d\}?)?\s*\}"
+)
+_ATOM = r"\\(?:text|mathrm)\s*\{(?:[^{}]|\{[^{}]*\})*\}(?:\s*\^\s*(?:\{\s*-?\d\s*\}|\d))?"
+_UNIT_PRODUCT = re.compile(rf"(?<=[\d}}])(?:\\[,;: ]|[~\s])*({_ATOM}(?:(?:\\[,;: ]|[~\s]|\\cdot|/)*{_ATOM})*)\s*$")
+_TWO_QUANTITIES = re.compile(
+    r"^(\d+)\s*(?:\\text\s*\{\s*)?([a-z]+)[\s}]*(?:\\text\s*\{\s*)?(?:and[\s}]*)?(\d+)\s*(?:\\text\s*\{\s*)?([a-z]+)[\s}]*$"
 )
 _BRACE = re.compile(r"\\[\\{}]|[{}]")
 _CURRENCIES = {"$": "dollars", "€": "euros", "£": "gbp", "¥": "yen", "₹": "rupees", "¢": "cents"}
@@ -167,6 +180,8 @@ def normalise(answer: str) -> str:
         answer = run.sub(spell, answer)
     answer = _RANGE.sub(r"\1 \\dots \2", _priced(answer))
     text = _STARRED.sub(r"\2", answer.translate(_TRANSLATION).strip()).strip()
+    text = _BOLD_PRODUCT.sub(r"\\vec{\1}\\\2 \\vec{\3}", text)
+    text = _UNIT_PRODUCT.sub(lambda found: unit_product(found[1]) or found[0], text)
     text = _drop_fonts(_UPRIGHT.sub(_upright, _PER_UPRIGHT.sub(r"\1/", _NAMED_FUNCTION.sub(r"\\\1 ", text))))
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
@@ -175,13 +190,14 @@ def normalise(answer: str) -> str:
         text = _strip_end(text[opening.end() : -1])
     while text.startswith("{") and matching_brace(text, 1) == len(text) - 1:
         text = _strip_end(text[1:-1])
-    return re.sub(r"\s+", " ", text)
+    return re.sub(r"\s+", " ", _TWO_QUANTITIES.sub(_both, text))
 
 
 def spelling(normal: str) -> str:
     """Return what is left of a normalised answer when spaces and braces that mean nothing are gone."""
     text = re.sub(r"([\^_])\s*\{\s*(\w)\s*\}", r"\1\2", normal)
-    text = re.sub(r"([\^_])\s*\{\s*(\\[A-Za-z]+)\s*\}", r"\1\2 ", text)
+    text = re.sub(r"([\^_]|\\(?:hat|bar|tilde|vec))\s*\{\s*(\\[A-Za-z]+)\s*\}", r"\1\2 ", text)
+    text = re.sub(r"(\\(?:hat|bar|tilde|vec))\s*\{\s*(\w)\s*\}", r"\1 \2", text)
     text = re.sub(r"(\\[A-Za-z]+)\s+(?![A-Za-z])", r"\1", text)
     return re.sub(r"(?<![A-Za-z0-9])\s+|\s+(?![A-Za-z0-9])", "", text)
 
@@ -239,6 +255,13 @@ def _over_as_frac(text: str) -> str:
 def _upright(found: re.Match[str]) -> str:
     r"""Upright letters after a value are its unit if they name one: `5\mathrm{m/s}`, but `2\mathrm{i}`."""
     return rf" \text{{{found[1]}{found[2] or ''}}}" if read_unit(found[1], "") else found[0]
+
+
+def _both(found: re.Match[str]) -> str:
+    r"""`3 \text{ hours } 20 \text{ minutes}` is 3 hours and 20 minutes."""
+    if not read_unit(found[2], "") or not read_unit(found[4], ""):
+        return found[0]
+    return rf"{found[1]} \text{{{found[2]}}} \text{{ and }} {found[3]} \text{{{found[4]}}}"
 
 
 def _drop_fonts(text: str) -> str:

@@ -38,7 +38,11 @@ _LETTER_UNIT = re.compile(r"(\d[\d.,]*)\s*([A-Za-z])")
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
 _MINUS_PLUS = re.compile(r"\\mp(?![A-Za-z])")
 _INDEX = r"(?:_\w|_\{\w+\})"
-_DENIALS = "not|wrong|incorrect|false|never|isnt|no|but|except|than|least|most|about|impossible"
+_DENIALS = (
+    "not|wrong|incorrect|false|never|isnt|no|but|except|than|least|most|about|impossible|bound|estimate|estimated|around|"
+    "approximately|approx|roughly|nearly|almost|guess|unknown|cannot|cant|doesnt|nothing|none|neither|nor|unless|if|or|"
+    "anything|maybe|perhaps|possibly|probably|minus|twice|less|more|greater|fewer|instead|rather|another|unlike|reciprocal"
+)
 _NO_NAME = r"\\(?:pi|infty|emptyset)$|[ei]$"
 _SYMBOL = rf"(?:[A-Za-z]+|\\(?:{'|'.join(sorted(GREEK))}|ell)(?![A-Za-z])){_INDEX}?'*"
 _LEADING_NAME = re.compile(
@@ -69,6 +73,8 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
     quantities = read_quantity(gold), read_quantity(answer)
     if quantities[0] and quantities[1]:
         return quantities[1].agrees(quantities[0])
+    # the commas of a number group its digits
+    gold, answer = (text.replace(",", "") if found else text for text, found in zip((gold, answer), quantities, strict=True))
     (gold_value, gold_unit), (answer_value, answer_unit) = split_unit(gold), split_unit(answer)
     if (gold_unit or answer_unit) and max(len(_units(_plus_minus(text))) for text in (gold, answer)) < 2:
         understood = gold_unit == answer_unit or not (gold_unit and answer_unit)
@@ -160,6 +166,7 @@ def _same_lists(gold: str, answer: str, compare: Compare, depth: int) -> bool | 
         return None
     if not all(parts):
         return False  # a lone "or"
+    parts = [_spread(each) for each in parts]
     names = [_names(each) for each in parts]
     for i, text in enumerate((gold, answer)):
         if len(parts[i]) > 1:
@@ -170,10 +177,16 @@ def _same_lists(gold: str, answer: str, compare: Compare, depth: int) -> bool | 
         elif found and found[0] == "()" and len(names[1 - i]) > 1 and len(found[1]) == len(parts[1 - i]):
             # "x = 3, y = -4" is the pair (3, -4)
             ordered = [part.split("=", 1)[1] for _, part in sorted(zip(_all_names(parts[1 - i]), parts[1 - i], strict=True))]
+            if "=" in text and (named := group(text.partition("=")[0])):
+                if {*named[1]} != names[1 - i]:
+                    return False
+                found = found[0], [part for _, part in sorted(zip(named[1], found[1], strict=True))]
             pairs = (found[1], ordered) if i == 0 else (ordered, found[1])
             return all(_same(a, b, compare, depth + 1) for a, b in zip(*pairs, strict=True))
-    if max(map(len, names)) > 1 and len({any(top_level(text, OR)) for text in (gold, answer)}) > 1:
-        return False  # "x = 2 or y = 3" is no pair
+    if len({any(top_level(text, OR)) for text in (gold, answer)}) > 1 and (
+        max(map(len, names)) > 1 or any(_is_claim(part) for each in parts for part in each)
+    ):
+        return False  # "x = 2 or y = 3" is no pair, and "A or B" is not both
     if any(len(mine) > 1 and not theirs for mine, theirs in (names, names[::-1])):
         return False  # which value belongs to which name?
     units = [_units(each) for each in parts]
@@ -185,6 +198,19 @@ def _same_lists(gold: str, answer: str, compare: Compare, depth: int) -> bool | 
         if len({*indexed}) == len(indexed):
             parts = [[_value(part) for part in each] for each in parts]
     return _unordered(parts[0], parts[1], compare, depth)
+
+
+def _spread(parts: list[str]) -> list[str]:
+    """Return `a = 0, b = 0` for `a = b = 0`."""
+    sides, signs = chain(parts[0])
+    if len(parts) == 1 and len(sides) > 2 and {*signs} == {"="} and all(map(_LEADING_NAME.fullmatch, sides[:-1])):
+        return [f"{name}={sides[-1]}" for name in sides[:-1]]
+    return parts
+
+
+def _is_claim(part: str) -> bool:
+    """Return whether a part of a list is no value: an inequality, a word, the letter of a choice."""
+    return bool({*chain(part)[1]} - {"=", r"\in"} or read_words(part) or re.fullmatch(r"\(?[A-Z]\)?", part))
 
 
 def _all_names(parts: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 _MEASURES = {
     "mm": "millimeter millimetre", "cm": "centimeter centimetre", "dm": "decimeter decimetre", "m": "meter metre",
@@ -32,6 +33,8 @@ _SYMBOLS = {"n": "N", "j": "J", "w": "W", "v": "V", "hz": "Hz", "pa": "Pa"}
 """Short forms with a capital; in short forms it matters, as in Mm and mm."""
 _PER = re.compile(r"\s*(?:\bper\b|/)\s*")
 _PADDING = re.compile(r"^(?:different|distinct|possible)\s+|\s+(?:old|in total|each)$")
+_FACTOR = re.compile(r"([A-Za-z]+)\s*\}?\s*(?:\^\s*\{?\s*(-?\d))?")
+_PRODUCT = re.compile(r"(?:[A-Za-z]|\^\s*\{?\s*-?\d|[\s/}])+")
 _POWER = re.compile(r"(?P<square>square|sq\.?)\s+|(?:cubic|cu\.?)\s+")
 
 
@@ -50,9 +53,40 @@ def read_unit(words: str, power: str) -> str:
         over, slash, under = "mile", "/", "hour"
     if prefix := _POWER.match(over):
         over, power = over[prefix.end() :], power or ("2" if prefix["square"] else "3")
+    if "." in over + under:
+        factors = [factor for side in (over, under) for factor in side.split(".") if factor]
+        return over + slash + under if not power and all(factor in _MEASURES for factor in factors) else ""
     names = [_NAMES.get(name) or _NAMES.get(name.removesuffix("s"), "") for name in ([over, under] if slash else [over])]
     unit = "/".join(names) + power
     return unit if all(names) else ""
+
+
+def unit_product(text: str) -> str:
+    r"""Return one spelling for a product of measures, "" for another text: `\text{m}\cdot\text{s}^{-2}` → ` \text{m/s}^2`."""
+    plain = re.sub(r"\\(?:text|mathrm)\s*\{|\\cdot(?![A-Za-z])|\\[,;: ]|~", " ", text)
+    if not _PRODUCT.fullmatch(plain) or plain.count("/") > 1:
+        return ""
+    powers: Counter[str] = Counter()
+    over, _, under = plain.partition("/")
+    for part, sign in ((over, 1), (under, -1)):
+        for name, power in _FACTOR.findall(part):
+            short = _NAMES.get(name.lower(), "") if _is_cased(name) or len(name) > 2 else ""
+            if short not in _MEASURES:
+                return ""
+            powers[short] += sign * int(power or 1)
+    above = sorted(name for name, power in powers.items() if power > 0)
+    below = sorted(name for name, power in powers.items() if power < 0)
+    if len(powers) == 1 and above:
+        return rf" \text{{{_cased(above[0])}}}^{powers[above[0]]}" if powers[above[0]] > 1 else ""
+    if len(above) == len(below) == 1 and powers[above[0]] == 1:
+        power = -powers[below[0]]
+        return rf" \text{{{_cased(above[0])}/{_cased(below[0])}}}" + (f"^{power}" if power > 1 else "")
+    sides = (".".join(_cased(name) for name in names for _ in range(abs(powers[name]))) for names in (above, below))
+    return rf" \text{{{'/'.join(filter(None, sides))}}}" if above else ""
+
+
+def _cased(short: str) -> str:
+    return _SYMBOLS.get(short, short)
 
 
 def _is_cased(symbol: str) -> bool:

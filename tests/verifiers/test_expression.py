@@ -85,7 +85,7 @@ def test_sizes_are_bounded(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "2 3", "1/2x", "2^3^4", "5!!", "f(x)", r"\psi(3)", "word", r"\text{not } 5", r"\int x dx", r"\sum_{k} k", "x 2", "(1",
+    ["", "2 3", "1/2x", "2^3^4", "5!!", "f(x, y)", "E[X]", "word", r"\text{not } 5", r"\int x dx", r"\sum_{k} k", "x 2", "(1",
      "1)", "1 +", "{", "a b 3", "x'", "1:2", "52_8", "eval('1')", "__import__", "(" * 2000, "-" * 2000 + "1", r"\frac{1}"],
 )  # fmt: skip
 def test_what_has_no_single_meaning_is_refused(text):
@@ -102,6 +102,8 @@ def test_undefined_values_are_refused(text):
 def test_symbols_keep_case_and_subscripts():
     assert symbols(parse(r"N n a_{12} a_{21} \alpha C_1")) == {"N", "n", "a_12", "a_21", "alpha", "C_1"}
     assert parse("xy") == ("mul", ("sym", "x"), ("sym", "y"))
+    assert parse("x dx") == ("mul", ("sym", "x"), ("sym", "dx"))
+    assert parse("f(2x)") == parse(r"f(x \cdot 2)") != parse("f(x)")
 
 
 @pytest.mark.parametrize(

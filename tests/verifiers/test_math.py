@@ -122,6 +122,10 @@ DIFFERENT = [
 ]
 
 
+def repr_start(value):
+    return repr(value)[:12]
+
+
 def boxed(answer):
     return f"So it is $\\boxed{{{answer}}}$."
 
@@ -194,6 +198,42 @@ def test_an_answer_is_never_run(tmp_path, code):
     ],
 )
 def test_extracts_the_last_box_or_answer_line(text, answer):
+    assert extract_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("{" * 4_000_000, None),
+        (r"\boxed{}" * 500_000, None),
+        (r"\boxed{" * 500_000, None),
+        (r"\boxed{" + "{" * 4_000_000, None),
+        (r"\boxed{1}" * 400_000 + r"\boxed{2}", "2"),
+        (r"\boxed{5}" + "}" * 4_000_000, "5"),
+        ("}" * 4_000_000 + r"\boxed{{5}}", "{5}"),
+        ("\\" * 4_000_000 + r"boxed{5}", None),
+    ],
+    ids=repr_start,
+)
+def test_huge_texts_are_read_at_once(text, answer):
+    start = time.process_time()
+    assert extract_answer(text) == answer
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"{{\boxed{1}}} \boxed{{{2}}}", "{{2}}"),
+        (r"\boxed{{1} \boxed{2}}", r"{1} \boxed{2}"),
+        (r"\boxed{{1 \boxed{2}}}", r"{1 \boxed{2}}"),
+        (r"}}\boxed{1 \boxed{2}}}}", r"1 \boxed{2}"),
+        (r"\boxed{1 \\boxed{2}}", r"1 \\boxed{2}"),
+        (r"\boxed{{1 \boxed{2}", "2"),
+        (r"\boxed{1} {{ \\boxed{2} }}", "1"),
+    ],
+)
+def test_boxes_are_told_from_other_braces(text, answer):
     assert extract_answer(text) == answer
 
 
@@ -271,6 +311,8 @@ HOSTILE = [
     "cm ", r"\frac{1}{", r"{\over", r"\begin{array}{c", "&", "\\\\", "**", r"\left",
     r"\equiv ", "(mod ", r"\approx ", "^T", r"\in\mathbb{Z}",
     r"0.\overline{", "!", "--", "_{",
+    r"5\text{m}", r"\cdot\text{s}^{-1}", "^2 ", r"\mathrm{m^", "x>1,", r"x\ne 1,", "|x|<", r"\setminus\{1\}", ". ", "f(",
+    "f(x)", "dx", r"\mathbf{a}\times", r"\begin{cases}1,\\", "3 hours ", "a=", "|",
 ]  # fmt: skip
 
 
