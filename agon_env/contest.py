@@ -9,29 +9,31 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from agon_env.errors import EpisodeOver, Error, InvalidMove, ResetNeeded
+from agon_env.events import Row
 from agon_env.rewards import RewardRule, make_rule, total
-from agon_env.transcript import Event, Header, Transcript
+from agon_env.transcript import Header, Transcript
 from agon_env.types import Action, FrozenDict, Message, Observation, Outcome, Reward, freeze, unshared
 
 DEFAULT_PLAYERS = ("alice", "bob", "carol", "dave", "erin", "frank")
 
 
-class Move(NamedTuple):
-    """What one action did to a contest; see `Contest.advance`."""
+StepResult: TypeAlias = tuple[Observation | None, dict[str, Reward], bool, bool, dict[str, Any]]
+"""What `Contest.step` returns: observation, rewards, terminated, truncated, info."""
 
-    player: str
-    chars: int
-    cut: bool
-    complaint: str | None
-    """Why the move was invalid."""
-    reason: str | None
-    """Why the contest is over; None if it goes on."""
-    offender: str | None
+
+class Ending(NamedTuple):
+    """How a move ends a contest, before anybody is paid; see `Contest.advance`."""
+
+    reason: str
+    """Why the contest is over."""
+    offender: str | None = None
     """The role that forfeits."""
 
 
@@ -72,7 +74,9 @@ class Contest:
     """What becomes of a text that was cut off."""
     option_names: ClassVar[frozenset[str]] = frozenset()
     """Keys that `setup` understands in `reset(options=…)`, beside "roles"."""
-    shared: ClassVar[frozenset[str]] = frozenset({"spec", "reward_rule", "players", "role_of", "outcome", "_default_roles"})
+    shared: ClassVar[frozenset[str]] = frozenset(
+        {"spec", "reward_rule", "players", "role_of", "player_of", "outcome", "_default_roles", "_unpaid"}
+    )
     """Attributes that never change; copies of a contest hold the same object instead of copying it."""
     held_out: Mapping[str, Any] = FrozenDict()
     """What `make` must be told so that the contest draws held-out problems, if the game has such."""
@@ -109,9 +113,11 @@ class Contest:
         self.reward_rule: RewardRule = make_rule(reward, bonus=bonus)
         if self.reward_rule.zero_sum and len(self.players) < 2:
             raise Error(f"{self._name} has one player, and so no zero-sum reward; use reward='outcome'")
+        self._unpaid = _unpaid(self.players)
         self.outcome: Outcome | None = None
         self._seed_stream = (int(np.random.SeedSequence().entropy), 0)  # type: ignore[arg-type]
         self._started = False
+        self._role: str | None = None
 
     # --- what authors write -------------------------------------------------------------------------
 
@@ -181,12 +187,12 @@ class Contest:
         given_roles = given.pop("roles", None)
         role_of = self._check_roles(given_roles) if given_roles is not None else self._default_roles
         self.seed: int = self._next_seed(seed)
-        self._started = False  # until setup has succeeded
+        self._started, self._role = False, None  # until setup has succeeded
         self.role_of = role_of
-        self.player_of = {role: player for player, role in role_of.items()}
+        self.player_of = _player_of(self.players, tuple(role_of.values()))
         self.turn: int = 0
         self.outcome = None
-        self.cut_roles: set[str] = set()
+        self.cut_roles: frozenset[str] = frozenset()
         self._invalid_in_a_row = 0
         self._shown: dict[str, Observation] = {}
         self.setup(np.random.default_rng(self.seed), FrozenDict(given))
@@ -201,12 +207,13 @@ class Contest:
     @property
     def done(self) -> bool:
         """True once the contest has ended."""
-        return self.current_role is None
+        return self._role is None and self.current_role is None
 
     @property
     def current_role(self) -> str | None:
         """The role to move; None after the end."""
-        self._require_reset("done and current_role")
+        if self._role is None:
+            self._require_reset("done and current_role")
         return self._role
 
     @property
@@ -226,17 +233,16 @@ class Contest:
 
         A player that is not to move sees what it was shown last; one that was never asked sees no messages.
         """
-        self._require_reset("observe")
         if player is None and self._role is not None:
-            player = self.player_of[self._role]
+            return self._asked
+        self._require_reset("observe")
         if player is None:
             raise EpisodeOver(f"{self._name} is over and nobody is to move; name a player, or call reset()")
         if player not in self.role_of:
             raise Error(f"there is no player {player!r} in {self._name}; the players are {', '.join(self.players)}")
-        shown = self._shown.get(player)
-        return shown.copy() if shown is not None else Observation(player, self.role_of[player])
+        return self._shown.get(player) or Observation(player, self.role_of[player])
 
-    def check_action(self, action: str | Action) -> Action:
+    def check_action(self, action: str | Action) -> str | Action:
         """Return the action that `step` would play, without playing it.
 
         Raises:
@@ -244,18 +250,16 @@ class Contest:
             EpisodeOver: after the end.
             TypeError: the action is not text.
         """
-        if not self._started:
-            self._require_reset("step")
         if self._role is None:
+            self._require_reset("step")
             reason = self.outcome.reason if self.outcome else "it could not be scored"
             raise EpisodeOver(f"{self._name} has ended ({reason}); call reset() before the next step()")
-        action = Action(action) if isinstance(action, str) else action
-        if not isinstance(action, Action) or not isinstance(action.text, str):
-            wrong = action.text if isinstance(action, Action) else action
-            raise TypeError(f"an action must be a str or an Action, not {type(wrong).__name__}; to pass, play an empty text")
+        text = action.text if isinstance(action, Action) else action
+        if not isinstance(text, str):
+            raise TypeError(f"an action must be a str or an Action, not {type(text).__name__}; to pass, play an empty text")
         return action
 
-    def step(self, action: str | Action) -> tuple[Observation | None, dict[str, Reward], bool, bool, dict[str, Any]]:
+    def step(self, action: str | Action) -> StepResult:
         """Play one action for the player to move.
 
         Returns:
@@ -265,60 +269,48 @@ class Contest:
         Raises:
             ResetNeeded, EpisodeOver, TypeError: see `check_action`; nothing changes.
         """
-        move = self.advance(action)
-        return self.conclude(move, self.score() if move.reason is not None and move.offender is None else None)
+        ending = self.advance(self.check_action(action))
+        return self.conclude(ending, self.score() if ending is not None and ending.offender is None else None)
 
-    def advance(self, action: str | Action) -> Move:
-        """Play one action as `step` does, but leave a contest that ends by it without its outcome.
+    def advance(self, action: str | Action) -> Ending | None:
+        """Play an action that `check_action` returned, but leave a contest that ends by it without its outcome.
 
         `conclude` must follow. Apart from each other they let many contests be scored together, see `VectorContest`.
 
-        Raises:
-            ResetNeeded, EpisodeOver, TypeError: see `check_action`; nothing changes.
+        Returns:
+            How the contest ends; None if it goes on.
         """
-        action = self.check_action(action)
         role: str = self._role  # type: ignore[assignment]  # check_action has seen to it
-        player, text = self.player_of[role], action.text
-        chars, cut = len(text), bool(action.truncated)
+        text, cut = (action, False) if isinstance(action, str) else (action.text, bool(action.truncated))
+        chars = len(text)
         if chars > self.max_chars:
             text, cut = text[: self.max_chars], True
-        (self.cut_roles.add if cut else self.cut_roles.discard)(role)
+        if cut != (role in self.cut_roles):
+            self.cut_roles ^= {role}
         extracted, complaint = self._play(role, text, cut)
-        event = Event(self.turn, player, role, text, cut, chars, extracted, complaint, tuple(self.visible_to(role)))
-        self._transcript.events.append(event)
-        if complaint is None:
-            self.turn, self._invalid_in_a_row = self.turn + 1, 0
-            self._role = self._next_role()
-        else:
-            self._invalid_in_a_row += 1
-        reason = offender = None
-        if self._invalid_in_a_row > self.retries:
-            reason, offender = f"forfeit: {complaint}", role
-        elif self._role is None:
-            reason = "completed"
-        elif self.turn >= self.max_turns:
-            reason = "max_turns"
-        if reason is None:
+        self._transcript.events.rows.append(
+            (self.turn, self.player_of[role], role, text, cut, chars, extracted, complaint, tuple(self.visible_to(role)))
+        )
+        ending = self._ending_after(role, complaint)
+        if ending is None:
             self._ask(complaint)
         else:
             self._role = None
-        return Move(player, chars, cut, complaint, reason, offender)
+        return ending
 
-    def conclude(
-        self, move: Move, scores: Mapping[str, Reward] | None
-    ) -> tuple[Observation | None, dict[str, Reward], bool, bool, dict[str, Any]]:
-        """Return what `step` returns for a move that was made by `advance`.
+    def conclude(self, ending: Ending | None, scores: Mapping[str, Reward] | None) -> StepResult:
+        """Return what `step` returns for the action that `advance` has played.
 
         Args:
-            move: what `advance` returned.
-            scores: what `score` or `score_all` says, if the move ended the contest (`move.reason`) and nobody forfeited.
+            ending: what `advance` returned.
+            scores: what `score` or `score_all` says, if the contest has ended and nobody forfeited.
         """
-        if move.reason is not None:
-            self._end(move.reason, offender=move.offender, given=scores)
-        info = self._info(move.player, chars=move.chars, truncated=move.cut, invalid=move.complaint)
-        if self.outcome is None:
-            return self.observe(), dict.fromkeys(self.players, 0.0), False, False, info
-        out_of_turns = move.reason == "max_turns"
+        if ending is not None:
+            self._end(ending.reason, offender=ending.offender, given=scores)
+        info = self._info(self._transcript.events.rows[-1])
+        if ending is None or self.outcome is None:
+            return self.observe(), self._unpaid.copy(), False, False, info
+        out_of_turns = ending.reason == "max_turns"
         return None, dict(self.outcome.rewards), not out_of_turns, out_of_turns, info
 
     def fork(self) -> Self:
@@ -372,6 +364,17 @@ class Contest:
             raise Error(f"next_role() of {self._name} must return one of {', '.join(self.roles)}, or None, not {role!r}")
         return role
 
+    def _ending_after(self, role: str, complaint: str | None) -> Ending | None:
+        """Count the move and pass the turn on; return how the contest ends by it, if it does."""
+        if complaint is not None:
+            self._invalid_in_a_row += 1
+            return Ending(f"forfeit: {complaint}", offender=role) if self._invalid_in_a_row > self.retries else None
+        self.turn, self._invalid_in_a_row = self.turn + 1, 0
+        self._role = self._next_role()
+        if self._role is None:
+            return Ending("completed")
+        return Ending("max_turns") if self.turn >= self.max_turns else None
+
     def _play(self, role: str, text: str, cut: bool) -> tuple[str | None, str | None]:
         """Return what was extracted and, for an invalid move, the complaint."""
         if cut and self.on_truncated == "forfeit":
@@ -384,16 +387,11 @@ class Contest:
     def _ask(self, complaint: str | None) -> None:
         """Show the role to move its prompt; it is computed here alone, once a turn."""
         role: str = self._role  # type: ignore[assignment]  # nobody is asked after the end
-        prompt = self.prompt(role)
-        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(message) for message in prompt]
-        if complaint is not None:
-            again = f"That was not a legal move: {complaint}. Try again."
-            if messages and messages[-1]["role"] == "user":  # many chat templates refuse two user messages in a row
-                messages[-1]["content"] += f"\n\n{again}"
-            else:
-                messages.append({"role": "user", "content": again})
         player = self.player_of[role]
-        self._shown[player] = Observation(player, role, tuple(messages))
+        shown = Observation(player, role, self.prompt(role))
+        if complaint is not None:
+            shown = replace(shown, messages=_again(shown.messages, complaint))
+        self._asked = self._shown[player] = shown
 
     def _checked_scores(self, scores: Mapping[str, Reward]) -> dict[str, Reward]:
         if set(scores) != set(self.roles):
@@ -428,13 +426,13 @@ class Contest:
         )
         self._transcript.outcome = self.outcome
 
-    def _info(
-        self, player: str | None, *, chars: int = 0, truncated: bool = False, invalid: str | None = None
-    ) -> dict[str, Any]:
-        move = {"turn": self.turn, "player": player, "chars": chars, "truncated": truncated, "invalid": invalid}
+    def _info(self, move: Row | None) -> dict[str, Any]:
+        """Return the facts about the contest and its last move; None for the reset, before any."""
+        _, player, _, _, cut, chars, _, invalid, _ = move or _NO_MOVE
+        info = {"turn": self.turn, "player": player, "chars": chars, "truncated": cut, "invalid": invalid}
         if details := self.details():
-            move |= unshared(details)
-        return move
+            info |= unshared(details)
+        return info
 
     def _require_reset(self, what: str) -> None:
         if not self._started:
@@ -476,8 +474,38 @@ class Contest:
             or any(role not in roles.values() for role in self.roles)
         ):
             raise Error(f"roles must give each of {', '.join(self.players)} one of {', '.join(self.roles)}, not {roles!r}")
-        return FrozenDict({player: roles[player] for player in self.players})
+        return _role_of(self.players, tuple([roles[player] for player in self.players]))
 
 
+_NO_MOVE = (0, None, None, "", False, 0, None, None, ())
+
+
+def _again(messages: tuple[Message, ...], complaint: str) -> tuple[Message, ...]:
+    again = f"That was not a legal move: {complaint}. Try again."
+    if not messages or messages[-1]["role"] != "user":
+        return (*messages, {"role": "user", "content": again})
+    *before, last = messages  # many chat templates refuse two user messages in a row
+    return (*before, {**last, "content": f"{last['content']}\n\n{again}"})
+
+
+# Contests with the same players share what follows from their names: fewer objects, which stay in the processor's cache.
+
+
+@cache
 def _default_players(n: int) -> tuple[str, ...]:
     return DEFAULT_PLAYERS[:n] if n <= len(DEFAULT_PLAYERS) else tuple(f"player_{i}" for i in range(n))
+
+
+@lru_cache(256)
+def _role_of(players: tuple[str, ...], roles: tuple[str, ...]) -> FrozenDict:
+    return FrozenDict(zip(players, roles, strict=True))
+
+
+@lru_cache(256)
+def _player_of(players: tuple[str, ...], roles: tuple[str, ...]) -> FrozenDict:
+    return FrozenDict(zip(roles, players, strict=True))
+
+
+@lru_cache(256)
+def _unpaid(players: tuple[str, ...]) -> FrozenDict:
+    return FrozenDict(dict.fromkeys(players, 0.0))

@@ -19,13 +19,14 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, BinaryIO, get_args, get_origin, get_type_hints
 
 from agon_env.errors import Error, TranscriptError
+from agon_env.events import Event, Events
 from agon_env.types import Action, FrozenDict, Outcome, freeze
 
 if TYPE_CHECKING:
     from agon_env.contest import Contest
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Header:
     """What is needed to play the contest again."""
 
@@ -56,31 +57,12 @@ class Header:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One action, also one that was refused."""
-
-    turn: int
-    player: str
-    role: str
-    text: str
-    """The text as the contest took it, verbatim."""
-    truncated: bool
-    chars: int
-    """Length of the text before it was cut to the contest's limit."""
-    extracted: str | None
-    """What the game read in it, for example the final answer."""
-    invalid: str | None
-    """Why the move was refused; None for a legal one."""
-    visible_to: tuple[str, ...]
-
-
-@dataclass
+@dataclass(slots=True)
 class Transcript:
     """The record of one contest."""
 
     header: Header
-    events: list[Event] = field(default_factory=list)
+    events: Events = field(default_factory=Events)
     outcome: Outcome | None = None
 
     def to_lines(self) -> Iterator[str]:
@@ -97,7 +79,7 @@ class Transcript:
             raise TranscriptError(str(error)) from error
         yield _dump({"type": "header", **asdict(replace(self.header, kwargs=kwargs))})
         for event in self.events:
-            yield _dump({"type": "event", **asdict(event)})
+            yield _dump({"type": "event", **event._asdict()})
         if self.outcome is not None:
             yield _dump({"type": "outcome", **outcome_dict(self.outcome)})
 
@@ -120,7 +102,7 @@ class Transcript:
         return "\n\n".join(parts)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Transcript:
-        return Transcript(self.header, list(self.events), self.outcome)  # the records themselves never change
+        return Transcript(self.header, Events(self.events.rows), self.outcome)  # the records themselves never change
 
 
 def load(path: str | Path) -> list[Transcript]:
@@ -148,7 +130,7 @@ def replay(transcript: Transcript) -> Contest:
     env = _play_again(transcript)
     name = f"{transcript.header.env} (seed {transcript.header.seed})"
     for number, (then, now) in enumerate(zip(transcript.events, env.transcript.events, strict=True)):
-        if replace(now, chars=then.chars) != then:  # the original length of a text that was cut is not known any more
+        if now._replace(chars=then.chars) != then:  # the original length of a text that was cut is not known any more
             raise TranscriptError(f"event {number} of {name} differs in the replay: {now} is not {then}")
     if transcript.outcome is not None and env.outcome != transcript.outcome:
         raise TranscriptError(

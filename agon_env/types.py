@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
@@ -67,32 +67,48 @@ def unshared(value: Any) -> Any:
     return copy.deepcopy(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Observation:
     """What one player sees when it is its turn.
 
-    Observations compare by value; the messages are fresh objects, so that changing them changes
-    nothing in the contest.
+    Observations compare by value and never change, so that a contest gives the same one to everybody who asks: `messages`
+    are made anew at each access, and are the caller's to edit. `dataclasses.replace` makes another observation.
     """
 
     player: str
     """Who is asked to move, for example "alice"."""
     role: str
     """The part that this player has in this contest, for example "drafter"."""
-    messages: tuple[Message, ...] = ()
+    messages: tuple[Message, ...]
     """The conversation so far, in chat format. Empty for a player that has not been asked yet."""
+
+    def __init__(self, player: str, role: str, messages: str | Iterable[Message] = ()) -> None:
+        """Hold what `player` sees; a text is short for one message of the user."""
+        _set_player(self, player)
+        _set_role(self, role)
+        _hold(self, messages if isinstance(messages, str) else tuple([dict(message) for message in messages]))
 
     @property
     def text(self) -> str:
         """The contents of all messages as one string, separated by blank lines."""
-        return "\n\n".join(message["content"] for message in self.messages)
-
-    def copy(self) -> Observation:
-        """Return an equal observation that shares no message with this one."""
-        return Observation(self.player, self.role, tuple([message.copy() for message in self.messages]))
+        held = _held(self)
+        return held if isinstance(held, str) else "\n\n".join([message["content"] for message in held])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Observation:
-        return self.copy()
+        return self
+
+
+def _messages(observation: Observation) -> tuple[Message, ...]:
+    held = _held(observation)
+    if isinstance(held, str):
+        return ({"role": "user", "content": held},)
+    return tuple([message.copy() for message in held])
+
+
+# `messages` is a field like any other to ==, repr, replace and pickle, but what its slot holds is never given away.
+_set_player, _set_role, _hold = (vars(Observation)[name].__set__ for name in ("player", "role", "messages"))
+_held: Callable[[Observation], str | tuple[Message, ...]] = vars(Observation)["messages"].__get__
+setattr(Observation, "messages", property(_messages, _hold))  # noqa: B010 - mypy allows no assignment to a field
 
 
 @dataclass(frozen=True, slots=True)

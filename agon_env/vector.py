@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from agon_env.contest import Contest
+from agon_env.contest import Contest, Ending, StepResult
 from agon_env.errors import Error
 from agon_env.types import Action, Observation, Outcome, Reward
-
-StepResult: TypeAlias = tuple[Observation | None, dict[str, Reward], bool, bool, dict[str, Any]]
-"""What `Contest.step` returns."""
 
 
 class VectorContest:
@@ -35,6 +31,8 @@ class VectorContest:
         self.envs: tuple[Contest, ...] = tuple(envs)
         if len({id(env) for env in self.envs}) < len(self.envs):
             raise Error("the same contest is given twice; use env.fork() for a copy")
+        bases = {base for kind in {type(env) for env in self.envs} for base in kind.__mro__}
+        self._look_ahead = any("begin_scores" in vars(base) for base in bases - {Contest})
 
     def __len__(self) -> int:
         return len(self.envs)
@@ -64,13 +62,11 @@ class VectorContest:
         each_option = (
             [options] * len(self) if options is None or isinstance(options, Mapping) else self._per_env("options", options)
         )
-        with _collecting_later():
-            return {i: env.reset(seed=each_seed[i], options=each_option[i]) for i, env in enumerate(self.envs)}
+        return {i: env.reset(seed=each_seed[i], options=each_option[i]) for i, env in enumerate(self.envs)}
 
     def pending(self) -> dict[int, Observation]:
         """Return the observations that wait for an action, by index; empty when all contests are over."""
-        with _collecting_later():
-            return {i: env.observe() for i, env in enumerate(self.envs) if not env.done}
+        return {i: env.observe() for i, env in enumerate(self.envs) if not env.done}
 
     def step(self, actions: Mapping[int, str | Action]) -> dict[int, StepResult]:
         """Play one action in each of the named contests; the others wait.
@@ -84,13 +80,13 @@ class VectorContest:
             ResetNeeded, EpisodeOver, TypeError: one of the actions can't be played. In each of these cases no
                 contest has moved.
         """
-        if not isinstance(actions, Mapping):
+        if not isinstance(actions, (dict, Mapping)):  # a dict is known at once
             raise TypeError(
                 "step takes a mapping from the index of a contest to its action, for example "
                 f"dict(zip(contests.pending(), texts)), not a {type(actions).__name__}"
             )
-        checked: dict[int, Action] = {}
-        indices = range(len(self))
+        checked: dict[int, str | Action] = {}
+        indices = range(len(self.envs))
         for index, action in actions.items():
             if index not in indices:
                 raise Error(f"there is no contest {index!r}; they are numbered 0 to {len(self) - 1}")
@@ -101,24 +97,45 @@ class VectorContest:
                 raise
         return self._step_all(checked)
 
-    def _step_all(self, actions: Mapping[int, Action]) -> dict[int, StepResult]:
+    def _step_all(self, actions: Mapping[int, str | Action]) -> dict[int, StepResult]:
         """Step, and score the contests of a class that end by it in one call, so that answers are verified side by side."""
-        with _collecting_later():
-            moves = {index: self.envs[index].advance(action) for index, action in actions.items()}
-        ended: dict[type[Contest], list[int]] = {}
-        going_on: dict[type[Contest], list[Contest]] = {}
-        for index, move in moves.items():
-            if move.reason is None:
-                going_on.setdefault(type(self.envs[index]), []).append(self.envs[index])
-            elif move.offender is None:
-                ended.setdefault(type(self.envs[index]), []).append(index)
-        for cls, envs in going_on.items():
-            cls.begin_scores(envs)
+        results, endings = self._advance(actions)
+        if self._look_ahead:
+            for cls, indices in self._by_class(results).items():
+                cls.begin_scores([self.envs[index] for index in indices])
+        if not endings:
+            return results
         scores: dict[int, Mapping[str, Reward]] = {}
-        for cls, indices in ended.items():
+        for cls, indices in self._by_class(index for index, ending in endings.items() if ending.offender is None).items():
             scores |= zip(indices, cls.score_all([self.envs[index] for index in indices]), strict=True)
-        with _collecting_later():
-            return {index: self.envs[index].conclude(move, scores.get(index)) for index, move in moves.items()}
+        results |= {index: self.envs[index].conclude(ending, scores.get(index)) for index, ending in endings.items()}
+        return {index: results[index] for index in actions}
+
+    def _advance(self, actions: Mapping[int, str | Action]) -> tuple[dict[int, StepResult], dict[int, Ending]]:
+        """Play the actions; return what the contests that go on have to say, and how the others end."""
+        results: dict[int, StepResult] = {}
+        endings: dict[int, Ending] = {}
+        # What thousands of turns make lives on: amid them, Python's searches for cycles find nothing and take half the time.
+        searching = gc.isenabled()
+        gc.disable()
+        try:
+            for index, action in actions.items():
+                env = self.envs[index]
+                ending = env.advance(action)
+                if ending is None:
+                    results[index] = env.conclude(None, None)
+                else:
+                    endings[index] = ending
+        finally:
+            if searching:
+                gc.enable()
+        return results, endings
+
+    def _by_class(self, indices: Iterable[int]) -> dict[type[Contest], list[int]]:
+        classes: dict[type[Contest], list[int]] = {}
+        for index in indices:
+            classes.setdefault(type(self.envs[index]), []).append(index)
+        return classes
 
     @property
     def done(self) -> bool:
@@ -139,19 +156,3 @@ class VectorContest:
         if isinstance(values, str) or len(values) != len(self):
             raise Error(f"{what} must hold one value per contest ({len(self)}), not {values!r}")
         return list(values)
-
-
-@contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Put off Python's search for cycles until a sweep over the contests is done.
-
-    What a sweep makes lives on, so that every search amid it goes through thousands of contests and frees nothing: with
-    4,096 of them that took as long as the turns themselves.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

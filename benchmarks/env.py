@@ -3,12 +3,12 @@
     python benchmarks/env.py [--output env.json]
 
 Needs `pip install 'agon-env[bench]'`. The same two-player text game in the three libraries (`guess_game.py`), the same
-texts. Contests are played from their reset to their rewards, many at a time in lockstep as batched sampling plays them.
-TextArena is measured twice: `textarena` is a game that it ships, made by `textarena.make` (an iterated prisoner's dilemma
-of as many turns, most of them talk; it shows a player all that was said), `textarena_bare` the common game with the least
-that an environment of it needs. All sides and sizes take turns, and processor time is counted, so that what else the
-machine does weighs little. A turn of agon-env includes its transcript, the checks of the action and the copy of the
-messages that lets nobody change what a contest holds.
+texts. Contests are played from their reset to their rewards; `agon_single` plays one after another, all others play many in
+lockstep as batched sampling needs it: the observations of all, then the moves of all. TextArena is measured twice:
+`textarena` is a game that it ships, made by `textarena.make` (an iterated prisoner's dilemma of as many turns, most of them
+talk; it shows a player all that was said), `textarena_bare` the common game with the least that an environment of it needs.
+All sides and sizes take turns, and processor time is counted, so that what else the machine does weighs little. A turn of
+agon-env includes its transcript and the checks of the action; to make the environments is not counted for anybody.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -28,13 +29,19 @@ from agon_env.vector import VectorContest
 TEXT = "I think that my rival is bluffing, so I take the other half of what is left. " * 5
 GUESS_TEXTS = [f"{TEXT}My guess is [{(137 * turn) % 1000}]. [Cooperate]" for turn in range(GUESSES)]
 
-Play = Callable[[int, int], None]
-"""Plays contests in lockstep to their ends: (how many, first seed)."""
+
+@dataclass(frozen=True)
+class Side:
+    """A way to play contests."""
+
+    make: Callable[[int], Any]
+    """Makes what plays so many contests at a time."""
+    play: Callable[[Any, int, int], None]
+    """Plays with it: (what was made, how many contests, first seed)."""
 
 
-def play_single(count: int, seed: int) -> None:
+def play_single(env: Guess, count: int, seed: int) -> None:
     """Contests one after another by `Contest.step`."""
-    env = Guess()
     for number in range(count):
         obs, _ = env.reset(seed=seed + number)
         while obs is not None:
@@ -43,34 +50,26 @@ def play_single(count: int, seed: int) -> None:
         assert env.outcome is not None
 
 
-def play_vector(count: int, seed: int) -> None:
+def play_vector(contests: VectorContest, count: int, seed: int) -> None:
     """Contests side by side by `VectorContest`."""
-    contests = VectorContest([Guess() for _ in range(count)])
     contests.reset(seed=seed)
     for text in GUESS_TEXTS:
         waiting = contests.pending()
-        assert all(obs.text for obs in waiting.values())
+        for obs in waiting.values():
+            assert obs.text
         contests.step(dict.fromkeys(waiting, text))
     assert contests.done
 
 
-def play_textarena(count: int, seed: int) -> None:
-    """A game of TextArena's own, side by side."""
-    _play_textarena([make_shipped_textarena() for _ in range(count)], seed)
-
-
-def play_textarena_bare(count: int, seed: int) -> None:
-    """The common game as an environment of TextArena, side by side."""
-    _play_textarena([make_textarena() for _ in range(count)], seed)
-
-
-def _play_textarena(envs: list[Any], seed: int) -> None:
+def play_textarena(envs: list[Any], count: int, seed: int) -> None:
+    """Environments of TextArena side by side."""
     for number, env in enumerate(envs):
         env.reset(num_players=2, seed=seed + number)
     for text in GUESS_TEXTS:
-        for env in envs:
-            _, observation = env.get_observation()
+        waiting = [env.get_observation() for env in envs]
+        for _, observation in waiting:
             assert observation
+        for env in envs:
             done, _ = env.step(text)
     assert done
     for env in envs:
@@ -78,17 +77,17 @@ def _play_textarena(envs: list[Any], seed: int) -> None:
         assert len(rewards) == 2
 
 
-def play_pettingzoo(count: int, seed: int) -> None:
+def play_pettingzoo(envs: list[Any], count: int, seed: int) -> None:
     """Environments of PettingZoo side by side, each with the last calls that its API asks for when agents are done."""
-    envs = [make_pettingzoo() for _ in range(count)]
     for number, env in enumerate(envs):
         env.reset(seed=seed + number)
     for text in GUESS_TEXTS:
-        for env in envs:
-            observation, _, termination, truncation, _ = env.last()
+        waiting = [env.last() for env in envs]
+        for observation, _, termination, truncation, _ in waiting:
             assert observation
             assert not termination
             assert not truncation
+        for env in envs:
             env.step(text)
     for env in envs:
         for _ in env.agent_iter():
@@ -97,33 +96,36 @@ def play_pettingzoo(count: int, seed: int) -> None:
             env.step(None)
 
 
-SIDES: dict[str, Play] = {
-    "agon_single": play_single,
-    "agon_vector": play_vector,
-    "textarena": play_textarena,
-    "textarena_bare": play_textarena_bare,
-    "pettingzoo": play_pettingzoo,
+SIDES = {
+    "agon_single": Side(lambda count: Guess(), play_single),
+    "agon_vector": Side(lambda count: VectorContest([Guess() for _ in range(count)]), play_vector),
+    "textarena": Side(lambda count: [make_shipped_textarena() for _ in range(count)], play_textarena),
+    "textarena_bare": Side(lambda count: [make_textarena() for _ in range(count)], play_textarena),
+    "pettingzoo": Side(lambda count: [make_pettingzoo() for _ in range(count)], play_pettingzoo),
 }
 
 
-def seconds_per_turn(play: Play, *, side_by_side: int, contests: int) -> float:
+def seconds_per_turn(side: Side, *, side_by_side: int, contests: int) -> float:
     """Play at least `contests` contests, `side_by_side` at a time; return the processor time of one turn."""
     rounds = max(1, contests // side_by_side)
     gc.collect()
-    start = time.process_time()
+    spent = 0.0
     for number in range(rounds):
-        play(side_by_side, number * side_by_side)
-    return (time.process_time() - start) / (rounds * side_by_side * GUESSES)
+        made = side.make(side_by_side)  # anew, because games of TextArena keep what was said before a reset
+        start = time.process_time()
+        side.play(made, side_by_side, number * side_by_side)
+        spent += time.process_time() - start
+    return spent / (rounds * side_by_side * GUESSES)
 
 
 def measure(sizes: list[int], *, contests: int, repeats: int) -> dict[str, Any]:
     """Return microseconds per turn of every side at every size, and the ratios that follow."""
-    for play in SIDES.values():
-        play(8, 0)
+    for side in SIDES.values():
+        seconds_per_turn(side, side_by_side=8, contests=8)
     times: dict[tuple[str, int], list[float]] = {(side, size): [] for side in SIDES for size in sizes}
     for _ in range(repeats):
-        for (side, size), measured in times.items():
-            measured.append(1e6 * seconds_per_turn(SIDES[side], side_by_side=size, contests=contests))
+        for (name, size), measured in times.items():
+            measured.append(1e6 * seconds_per_turn(SIDES[name], side_by_side=size, contests=contests))
     middle = {key: median(measured) for key, measured in times.items()}
     return {
         "microseconds_per_turn": {side: {str(size): spread(times[side, size], 2) for size in sizes} for side in SIDES},
@@ -135,8 +137,9 @@ def measure(sizes: list[int], *, contests: int, repeats: int) -> dict[str, Any]:
             }
             for peer in ("textarena", "textarena_bare", "pettingzoo")
         },
-        "cost_of_a_turn_relative_to_one_contest": {
-            side: {str(size): round(middle[side, size] / middle[side, sizes[0]], 2) for size in sizes} for side in SIDES
+        "greatest_over_least_cost_of_a_turn": {
+            side: round(max(middle[side, size] for size in sizes) / min(middle[side, size] for size in sizes), 2)
+            for side in SIDES
         },
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from types import SimpleNamespace
 
 import pytest
 from toys import Doubling, Nim
@@ -135,8 +136,13 @@ class SharesOnCopies(Nim):
 
 
 class HandsOutItsState(Nim):
+    def setup(self, rng, options):
+        super().setup(rng, options)
+        self.rules = [{"role": "user", "content": "Nim"}]
+
     def observe(self, player=None):
-        return self._shown.get(player or self.current_player) or super().observe(player)
+        seen = super().observe(player)
+        return SimpleNamespace(player=seen.player, role=seen.role, text=seen.text, messages=self.rules)
 
 
 class SharesAcrossContests(Nim):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -479,9 +480,22 @@ def test_frozen_values_can_not_be_changed_but_copied():
 def test_an_observation_has_the_text_of_all_messages():
     obs = Observation("a", "r", ({"role": "system", "content": "x"}, {"role": "user", "content": "y"}))
     assert obs.text == "x\n\ny"
-    copied = obs.copy()
-    copied.messages[0]["content"] = "spoilt"
-    assert obs.text == "x\n\ny"
+
+
+def test_an_observation_is_not_changed_through_its_messages():
+    said = {"role": "user", "content": "x"}
+    for obs in (Observation("a", "r", (said,)), Observation("a", "r", "x")):
+        obs.messages[0]["content"] = "spoilt"
+        said["content"] = "spoilt"
+        assert obs.messages == ({"role": "user", "content": "x"},)
+        assert obs.text == "x"
+        said["content"] = "x"
+        for twin in (copy.copy(obs), copy.deepcopy(obs), pickle.loads(pickle.dumps(obs)), replace(obs)):
+            assert twin == obs
+        assert replace(obs, role="s").messages == obs.messages
+        assert replace(obs, messages=[]) == Observation("a", "r") != obs
+        with pytest.raises(FrozenInstanceError):
+            obs.messages = ()
 
 
 def test_a_tie_has_no_winner(duel):

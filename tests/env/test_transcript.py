@@ -351,8 +351,8 @@ def test_copies_of_a_transcript_share_its_records(duel):
     duel.reset(seed=0)
     duel.step("a")
     fork = duel.fork()
-    assert fork.transcript.events is not duel.transcript.events
-    assert fork.transcript.events[0] is duel.transcript.events[0]
+    assert fork.transcript.events.rows is not duel.transcript.events.rows
+    assert fork.transcript.events.rows[0] is duel.transcript.events.rows[0]
 
 
 def test_saving_does_not_read_the_file_again(tmp_path, monkeypatch):
@@ -360,3 +360,21 @@ def test_saving_does_not_read_the_file_again(tmp_path, monkeypatch):
     monkeypatch.setattr(transcript, "_is_json", lambda line: pytest.fail("the file was read"))
     for _ in range(3):
         played("a", "b").save(path)
+
+
+def test_events_read_like_a_list(duel):
+    duel.reset(seed=0)
+    events = duel.transcript.events
+    assert len(events) == 0
+    duel.step("a")
+    duel.step("b")
+    assert [event.text for event in events] == ["a", "b"]  # what is held grows with the contest
+    assert events[-1].player == events[1:][0].player == "bob"
+    assert events == list(events) == duel.fork().transcript.events
+    assert events != events[:1]
+    assert events != "ab"
+    assert repr(events) == repr(list(events))
+    events.append(events[0])
+    assert [event.role for event in reversed(events)] == ["drafter", "challenger", "drafter"]
+    with pytest.raises(IndexError):
+        events[3]

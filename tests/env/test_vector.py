@@ -245,3 +245,23 @@ def test_contests_of_several_kinds_and_tasks_end_in_one_step():
     contests.step({0: "1", 1: "a", 2: "b", 3: contests.envs[3].problem.answer, 4: "nine"})
     assert [outcome is not None for outcome in contests.outcomes] == [True, True, True, True, contests.envs[4].done]
     assert [contests.outcomes[i].scores["bob"] for i in (1, 2, 3)] == [0.0, 0.0, 1.0]
+
+
+class Breaks(Nim):
+    def apply(self, role, text):
+        assert not gc.isenabled()
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("searching", [True, False])
+def test_the_search_for_cycles_is_left_as_it_was(searching):
+    was = gc.isenabled()
+    (gc.enable if searching else gc.disable)()
+    try:
+        contests = VectorContest([Breaks(), Breaks()])
+        contests.reset(seed=0)
+        with pytest.raises(ZeroDivisionError):
+            contests.step({0: "1"})
+        assert gc.isenabled() == searching
+    finally:
+        (gc.enable if was else gc.disable)()
