@@ -66,6 +66,8 @@ _LAZY = {
 
 register("ArithmeticSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "arithmetic"})
 register("ArithmeticDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "arithmetic"})
+register("SubsetSumSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "subset_sum"})
+register("SubsetSumDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "subset_sum"})
 register("DeepMathSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "deepmath"})
 register("DeepMathDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "deepmath"})
 register("CodeSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "code"})

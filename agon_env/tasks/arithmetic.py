@@ -10,16 +10,15 @@ digit is equally likely: guessing gains one problem in ten.
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Sequence
 from string import ascii_lowercase
 
 import numpy as np
 
-from agon_env.errors import TaskError
 from agon_env.quoting import strip_thoughts
-from agon_env.tasks.task import Problem, Split, split_of
+from agon_env.tasks.generated import Difficulty, GeneratedTask
+from agon_env.tasks.task import Problem, Split
 from agon_env.verifiers.verdict import Verdict, Verifier
 
 RULES = (
@@ -58,15 +57,13 @@ class ArithmeticVerifier:
         return [self.score(completion, gold) for completion, gold in pairs]
 
 
-class Arithmetic:
+class Arithmetic(GeneratedTask):
     """Chains of `difficulty` steps modulo 10; a function of seed and index, without an end."""
 
     name = "arithmetic"
-    source = "generated"
     instruction = INSTRUCTION
-    size: int | None = None
 
-    def __init__(self, *, split: Split = "train", difficulty: int | Sequence[int] = DEFAULT_DIFFICULTY, seed: int = 0) -> None:
+    def __init__(self, *, split: Split = "train", difficulty: Difficulty = DEFAULT_DIFFICULTY, seed: int = 0) -> None:
         """Make a family.
 
         Args:
@@ -77,39 +74,13 @@ class Arithmetic:
         Raises:
             TaskError: one of them is out of range.
         """
-        bounds = tuple(difficulty) if isinstance(difficulty, list | tuple) else (difficulty, difficulty)
-        if not (len(bounds) == 2 and all(map(_is_integer, bounds)) and 1 <= bounds[0] <= bounds[1] <= MAX_DIFFICULTY):
-            raise TaskError(
-                f"difficulty is a number of steps from 1 to {MAX_DIFFICULTY}, or (least, greatest), not {difficulty!r}"
-            )
-        if split not in ("train", "test"):
-            raise TaskError(f'split is "train" or "test", not {split!r}')
-        if not (_is_integer(seed) and 0 <= seed < 2**64):
-            raise TaskError(f"seed is an integer from 0 to 2**64 - 1, not {seed!r}")
-        self.split: Split = split
-        self.difficulty = (int(bounds[0]), int(bounds[1]))
-        self.seed = int(seed)
+        super().__init__(split=split, difficulty=difficulty, seed=seed, dial="steps", bounds=(1, MAX_DIFFICULTY))
         self.verifier: Verifier = ArithmeticVerifier()
 
-    def __getitem__(self, index: int) -> Problem:
-        """Return the problem at `index`: the first chain of the index's own random stream that is in the split.
-
-        Raises:
-            IndexError: the index is not in [0, 2**64).
-        """
-        if not 0 <= operator.index(index) < 2**64:
-            raise IndexError(f"an endless task has no index {index}; use one from 0 to 2**64 - 1")
-        rng = np.random.Generator(np.random.Philox(key=np.array([self.seed, index], dtype=np.uint64)))
-        while True:
-            problem = self._draw(rng)
-            if split_of(problem.question) == self.split:
-                return problem
-
-    def _draw(self, rng: np.random.Generator) -> Problem:
-        low, high = self.difficulty
-        length = int(rng.integers(low, high + 1))
+    def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
+        """Return a chain of `difficulty` steps."""
         start = int(rng.integers(10))
-        operations = [list(OPERANDS)[i] for i in rng.integers(len(OPERANDS), size=length)]
+        operations = [list(OPERANDS)[i] for i in rng.integers(len(OPERANDS), size=difficulty)]
         steps = [(operation, int(rng.choice(OPERANDS[operation]))) for operation in operations]
         return make_problem(start, steps)
 
@@ -117,10 +88,6 @@ class Arithmetic:
         """Return the number after each step, and the answer in a box."""
         value, steps = read_chain(problem.id)
         return write_solution(value, steps, results(value, steps))
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def make_problem(start: int, steps: Sequence[tuple[str, int]]) -> Problem:

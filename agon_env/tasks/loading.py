@@ -12,6 +12,7 @@ from agon_env.tasks.task import Task
 
 TASKS: dict[str, str] = {
     "arithmetic": "agon_env.tasks.arithmetic:Arithmetic",
+    "subset_sum": "agon_env.tasks.subset_sum:SubsetSum",
     "deepmath": "agon_env.tasks.benchmarks:DeepMath",
     "gsm8k": "agon_env.tasks.benchmarks:GSM8K",
     "math": "agon_env.tasks.benchmarks:MATH",
