@@ -176,6 +176,8 @@ def normalise(answer: str) -> str:
     Text in `\text{…}` keeps its wrapper unless it is the whole answer, because words around a value change it
     ("not 14").
     """
+    if answer.isascii() and answer.isdecimal():
+        return answer  # most answers
     for run, spell in _UNICODE_RUNS:
         answer = run.sub(spell, answer)
     answer = _RANGE.sub(r"\1 \\dots \2", _priced(answer))

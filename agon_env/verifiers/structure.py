@@ -304,7 +304,8 @@ def _relations(gold: str, answer: str, compare: Compare, depth: int) -> bool | N
     ):
         return False  # a number has no members and is given by none
     if set(gold_signs) | set(answer_signs) <= {"=", r"\in"}:
-        return _same_equations(gold_sides, answer_sides, compare, depth)
+        members = r"\in" in gold_signs + answer_signs
+        return _same_equations(gold_sides, answer_sides, compare, depth, is_symmetric=not members)
     if len(gold_sides) != len(answer_sides) or len(gold_sides) == 1:
         return False
     return any(
@@ -319,7 +320,7 @@ def _relations(gold: str, answer: str, compare: Compare, depth: int) -> bool | N
     )
 
 
-def _same_equations(gold: list[str], answer: list[str], compare: Compare, depth: int) -> bool:
+def _same_equations(gold: list[str], answer: list[str], compare: Compare, depth: int, *, is_symmetric: bool) -> bool:
     gold, answer = (sides[::-1] if len(sides) == 2 and read_quantity(sides[0]) else sides for sides in (gold, answer))  # 5 = x
     names = [
         sides[0].replace(" ", "") if len(sides) > 1 and _LEADING_NAME.fullmatch(sides[0]) else "" for sides in (gold, answer)
@@ -339,7 +340,7 @@ def _same_equations(gold: list[str], answer: list[str], compare: Compare, depth:
         # "2x = 10" is not yet "x = 5", but "2y = 0" is the line y = 0
         if known and not (names[0] and known.value == 0 and "0" in answer):
             return False
-    return len(gold) == len(answer) == 2 and _same_relation(gold, "=", answer, "=", compare)
+    return is_symmetric and len(gold) == len(answer) == 2 and _same_relation(gold, "=", answer, "=", compare)
 
 
 def _same_relation(gold: list[str], gold_sign: str, answer: list[str], answer_sign: str, compare: Compare) -> bool:

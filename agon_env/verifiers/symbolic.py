@@ -76,6 +76,8 @@ def proportional(gold: Expr, answer: Expr, *, positive: bool = False) -> bool:
         answer: a formula.
         positive: the constant must be positive, as it must for inequalities.
     """
+    if not symbols(gold) | symbols(answer):
+        return False  # 2 = 2 says nothing, and 1 = 2 even less
     try:
         points = [point for point in _points(gold, answer) if any(value != 0 for value in point.values)]
         if not points or any(value == 0 for point in points for value in point.values):
@@ -354,5 +356,9 @@ def _rational(expression: Expr) -> Fraction | None:
 def _close(a: Any, b: Any) -> bool:
     if a.is_Rational and b.is_Rational:
         return bool(a == b)
-    scale = max(abs(a), abs(b))
-    return bool(abs(a - b) <= scale * sympy.Float(10) ** (10 - DIGITS))
+    return bool(_size(a - b) <= max(_size(a), _size(b)) * sympy.Float(10) ** (10 - DIGITS))
+
+
+def _size(value: Any) -> Any:
+    """Return the larger part of a complex number; its modulus may stay a formula that can't be compared."""
+    return max(abs(part) for part in value.evalf(DIGITS).as_real_imag())

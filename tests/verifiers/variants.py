@@ -2092,6 +2092,7 @@ SAME |= {
         (r"\vec a\times\vec b", r"\mathbf{a}\times\mathbf{b}"), (r"\hat{\theta}_2", r"\hat\theta_2"),
     ],
     "enumerations": [
+        ("z=x+iy", "x+iy=z"), ("x=1+2i, x=1-2i", r"1\pm2i"), ("z^2=i", "iz^2=-1"), (r"f(z)=\frac{5i}{z}", r"\frac{5i}{z}"),
         (r"1,2,\ldots,n", "1, 2, ..., n"), (r"1,2,\ldots,n", r"1,2,\dots,n"), ("a=b=c=0", "a=0, b=0, c=0"), ("(1,2)", "(1;2)"),
         ("(0.5,2)", "(0{,}5; 2)"), (r"362,\!880", "9!"), ("120", "C(10,3)"), ("120", r"{}_{10}C_{3}"), ("A and B", "A, B"),
         ("(x,y)=(1,2)", "y=2,x=1"), ("5", r"\text{The answer is } 5"), ("5", r"\text{Minimum value} = 5"),
@@ -2133,6 +2134,7 @@ DIFFERENT |= {
         ("1,2", "1,2,..."), ("1,2,3,...", "1,2,3"), ("5", "5 ..."), ("3.14", "3.14..."), ("2", "2 . . ."), ("1,2", "1, 2, ..,"),
         ("A and B", r"A \text{ or } B"), ("A, B", "A or B"), ("a=1,b=2", "(b,a)=(1,2)"), ("a=b=0", "a=0,b=1"),
         ("(1,2)", "(2;1)"),
+        ("z=x+iy", "z=x-iy"), ("x=1+2i, x=1-2i", "x=1+2i, x=1+2i"), (r"\log_2 32=5", r"\log_2 32=6"), (r"x\in A", r"A\in x"),
         ("120", "C(10,4)"), (r"1,2,\ldots,n", r"1,3,\ldots,n"), ("Yes", "~Yes"), ("A", "~A"), ("5", "~~5~~"),
         ("5", r"\text{Upper bound}=5"), ("5", r"\text{maybe}=5"), ("5", r"\text{approximately}=5"), ("5", r"\text{unknown}=5"),
         ("5", r"\text{none}=5"), ("5", r"\text{cannot be}=5"), ("5", r"\text{The answer is not } 5"),
