@@ -12,10 +12,11 @@ An expression is a nested tuple, which needs no library and travels as JSON:
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeAlias
+
+from agon_env.verifiers.tokens import FUNCTIONS, GREEK, Unreadable, tokens
 
 Expr: TypeAlias = tuple[Any, ...]
 
@@ -25,31 +26,12 @@ MAX_DEPTH = 60
 """Nesting that the parser follows."""
 
 
-class Unreadable(ValueError):
-    """The text is not a formula of the fragment."""
-
-
 class TooLarge(ValueError):
     """The exact value has more than `MAX_BITS` bits."""
 
 
-_FUNCTIONS = {
-    "sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "exp", "ln", "log", "arcsin", "arccos", "arctan",
-    "arcsinh", "arccosh", "arctanh",
-}  # fmt: skip
 _INVERSES = {name: f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
-GREEK = {
-    "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota", "kappa", "lambda",
-    "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta",
-    "Lambda", "Xi", "Sigma", "Phi", "Psi", "Omega",
-}  # fmt: skip
 _APPLIED = {"f", "g", "h", "F", "G", "H", "P", "E", "J", "Y", "zeta", "eta", "phi", "varphi", "psi", "Phi", "Psi", "Gamma"}
-_DIFFERENTIAL = re.compile(r"d[rstuvxyz]|[A-Za-ce-z]|d")
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|\\(?P<command>[A-Za-z]+)|(?P<word>[A-Za-z]+)|(?P<mark>\*\*|\\[{}]|[-+*/^_!(){}\[\]|,]))"
-)
-_SUBSCRIPT = re.compile(r"_\s*(?:\{\s*([A-Za-z0-9,+\- ]+|\\[A-Za-z]+)\s*\}|([A-Za-z0-9])|(\\[A-Za-z]+))")
-_WORDS = {*_FUNCTIONS, "sqrt", "pi"}
 
 
 def parse(text: str) -> Expr:
@@ -58,7 +40,7 @@ def parse(text: str) -> Expr:
     Raises:
         Unreadable: it is outside the fragment, or ambiguous.
     """
-    parser = _Parser(_tokens(text))
+    parser = _Parser(tokens(text))
     expression = parser.sum(0)
     if parser.kind != "end":
         raise Unreadable(f"unexpected {parser.value!r}")
@@ -129,37 +111,6 @@ def _bounded(value: Fraction) -> Fraction:
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
         raise TooLarge("a value")
     return value
-
-
-def _tokens(text: str) -> list[tuple[str, str]]:
-    tokens: list[tuple[str, str]] = []
-    position, end = 0, len(text.rstrip())
-    while position < end:
-        found = _TOKEN.match(text, position)
-        if not found:
-            raise Unreadable(f"{text[position : position + 12]!r} is not part of a formula")
-        kind, value = str(found.lastgroup), str(found[str(found.lastgroup)])
-        position = found.end()
-        if (
-            kind == "number"
-            and [token[0] for token in tokens[-1:]] == ["number"]
-            and tokens[-2:-1] not in ([("mark", "_")], [("mark", "^")])
-        ):
-            raise Unreadable("two numbers side by side")
-        if kind == "word" and value not in _WORDS:
-            # "2xy" is a product; a longer run of letters is a word, not a product of its letters
-            if len(value) > 3:
-                raise Unreadable(f"the word {value!r}")
-            *letters, value = _DIFFERENTIAL.findall(value)
-            tokens += [("symbol", letter) for letter in letters]
-        kind = {"word": "command" if value in _WORDS else "symbol"}.get(kind, kind)
-        if kind == "symbol" or (kind == "command" and value in GREEK):
-            kind = "symbol"
-            if found := _SUBSCRIPT.match(text, position):
-                value += "_" + (found[1] or found[2] or found[3])
-                position = found.end()
-        tokens.append((kind, value))
-    return [*tokens, ("end", "")]
 
 
 _MINUS_ONE: Expr = ("num", "-1")
@@ -376,7 +327,7 @@ class _Parser:
             if not any(map(symbols, parts)):
                 raise Unreadable("a greatest common divisor is to be worked out")
             return _named(value, *sorted(parts, key=lambda part: repr(_sorted(part))))
-        if value in _FUNCTIONS:
+        if value in FUNCTIONS:
             return self.function(value, depth)
         raise Unreadable(f"\\{value} is not part of the fragment")
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from agon_env.verifiers.brackets import group, split, top_level
-from agon_env.verifiers.expression import GREEK
 from agon_env.verifiers.spans import Cuts, common, either, outside, read_cuts, spelled
+from agon_env.verifiers.tokens import GREEK
 
 RELATION = re.compile(r"\\(?:le|ge|ne|in)(?![A-Za-z])|[<>=]")
 FLIPPED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le", "=": "=", r"\ne": r"\ne"}

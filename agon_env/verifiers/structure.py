@@ -20,11 +20,12 @@ from fractions import Fraction
 
 from agon_env.verifiers.brackets import group, split, top_level
 from agon_env.verifiers.exact import read_number, read_quantity, split_unit
-from agon_env.verifiers.expression import GREEK, Expr, parse, rational_value, symbols
+from agon_env.verifiers.expression import Expr, parse, rational_value, symbols
 from agon_env.verifiers.integers import read_congruence, without_parameter
 from agon_env.verifiers.latex import normalise, spelling
 from agon_env.verifiers.matrices import Matrix, read_matrix
 from agon_env.verifiers.ranges import FLIPPED, OR, REALS, RELATION, chain, read_range
+from agon_env.verifiers.tokens import GREEK
 from agon_env.verifiers.units import read_unit
 from agon_env.verifiers.words import read_words, same_words
 
