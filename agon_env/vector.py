@@ -10,6 +10,9 @@ from agon_env.contest import Contest, Ending, StepResult
 from agon_env.errors import Error
 from agon_env.types import Action, Observation, Outcome, Reward
 
+MANY = 64
+"""With more actions in a step, Python's search for cycles waits until they are played."""
+
 
 class VectorContest:
     """Contests that are stepped together; each has its own players, turn and end.
@@ -85,17 +88,19 @@ class VectorContest:
                 "step takes a mapping from the index of a contest to its action, for example "
                 f"dict(zip(contests.pending(), texts)), not a {type(actions).__name__}"
             )
-        checked: dict[int, str | Action] = {}
-        indices = range(len(self.envs))
+        envs, numbers = self.envs, range(len(self.envs))
+        changed: dict[int, str | Action] = {}  # by a game that overrides check_action
         for index, action in actions.items():
-            if index not in indices:
+            if index not in numbers:
                 raise Error(f"there is no contest {index!r}; they are numbered 0 to {len(self) - 1}")
             try:
-                checked[index] = self.envs[index].check_action(action)
+                checked = envs[index].check_action(action)
             except (Error, TypeError) as error:
                 error.add_note(f"This is about contest {index} of {len(self)}; none of them has moved.")
                 raise
-        return self._step_all(checked)
+            if checked is not action:
+                changed[index] = checked
+        return self._step_all({**actions, **changed} if changed else actions)
 
     def _step_all(self, actions: Mapping[int, str | Action]) -> dict[int, StepResult]:
         """Step, and score the contests of a class that end by it in one call, so that answers are verified side by side."""
@@ -113,14 +118,16 @@ class VectorContest:
 
     def _advance(self, actions: Mapping[int, str | Action]) -> tuple[dict[int, StepResult], dict[int, Ending]]:
         """Play the actions; return what the contests that go on have to say, and how the others end."""
+        envs = self.envs
         results: dict[int, StepResult] = {}
         endings: dict[int, Ending] = {}
         # What thousands of turns make lives on: amid them, Python's searches for cycles find nothing and take half the time.
-        searching = gc.isenabled()
-        gc.disable()
+        searching = len(actions) > MANY and gc.isenabled()
+        if searching:
+            gc.disable()
         try:
             for index, action in actions.items():
-                env = self.envs[index]
+                env = envs[index]
                 ending = env.advance(action)
                 if ending is None:
                     results[index] = env.conclude(None, None)

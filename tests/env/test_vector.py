@@ -6,6 +6,7 @@ import gc
 import time
 import tracemalloc
 from itertools import islice
+from typing import ClassVar
 
 import pytest
 from toys import Doubling, Nim
@@ -14,7 +15,7 @@ import agon_env
 from agon_env.errors import EpisodeOver, Error, ResetNeeded
 from agon_env.games import DraftChallenge
 from agon_env.types import Action
-from agon_env.vector import VectorContest
+from agon_env.vector import MANY, VectorContest
 from agon_env.verifiers import Verdict
 
 
@@ -249,20 +250,24 @@ def test_contests_of_several_kinds_and_tasks_end_in_one_step():
 
 
 class Breaks(Nim):
+    searching: ClassVar[list[bool]] = []
+
     def apply(self, role, text):
-        assert not gc.isenabled()
+        self.searching.append(gc.isenabled())
         raise ZeroDivisionError
 
 
+@pytest.mark.parametrize("n", [MANY, MANY + 1])
 @pytest.mark.parametrize("searching", [True, False])
-def test_the_search_for_cycles_is_left_as_it_was(searching):
+def test_the_search_for_cycles_is_left_as_it_was(n, searching):
     was = gc.isenabled()
     (gc.enable if searching else gc.disable)()
     try:
-        contests = VectorContest([Breaks(), Breaks()])
+        contests = VectorContest([Breaks() for _ in range(n)])
         contests.reset(seed=0)
         with pytest.raises(ZeroDivisionError):
-            contests.step({0: "1"})
+            contests.step(dict.fromkeys(contests.pending(), "1"))
         assert gc.isenabled() == searching
+        assert Breaks.searching.pop() == (searching and n <= MANY)
     finally:
         (gc.enable if was else gc.disable)()
