@@ -8,8 +8,8 @@ import sympy
 
 from agon_env.verifiers import symbolic
 from agon_env.verifiers.expression import TooLarge, parse, rational_value, symbols
-from agon_env.verifiers.tokens import Unreadable
 from agon_env.verifiers.latex import normalise
+from agon_env.verifiers.tokens import Unreadable
 
 X, Y, N = sympy.symbols("x y N")
 
