@@ -21,7 +21,7 @@ _WITHOUT = re.compile(r"(?P<set>.*[)\]}])\s*\\setminus\s*(?P<points>[(\[\\].*)|(
 OR = re.compile(r"\\text\s*\{\s*,?\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\(?:lor|vee)(?![A-Za-z])")
 _AND = re.compile(r"\\text\s*\{\s*,?\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])|\\(?:land|wedge)(?![A-Za-z])|[,;]")
 _DISTANCE = re.compile(
-    r"\|\s*(?P<letter>(?![wzei])[a-z])\s*(?:(?P<sign>[-+])(?P<centre>[^|]*))?\|\s*(?P<relation>\\le(?![A-Za-z])|\\ge(?![A-Za-z])|[<>])(?P<radius>[^<>=|]*)"
+    r"\|\s*(?P<letter>(?![wzei])[a-z])\s*(?:(?P<sign>[-+])(?P<centre>[^-+|]*))?\|\s*(?P<relation>\\le(?![A-Za-z])|\\ge(?![A-Za-z])|[<>])(?P<radius>[^<>=|]*)"
 )
 """How far a real number is from another; the moduli of complex ones, by custom z and w, are none."""
 
