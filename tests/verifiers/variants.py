@@ -2112,7 +2112,8 @@ DIFFERENT |= {
         (r"\mathbb{R}\setminus[1,2]", r"\mathbb{R}\setminus\{1,2\}"),
         (r"\mathbb{C}\setminus\{0\}", r"\mathbb{R}\setminus\{0\}"),
         ("(-2,2)", r"|x|\le2"), ("(-2,2)", "|x|>2"), ("(-2,2)", "|z|<2"), ("(-2,2)", "|2x|<2"), ("(0,2)", "|x|<2"),
-        ("[-1,5]", r"|x+2|\le3"), ("|x|<2", "|y|<2"), ("(0,6)", "|x-2+1|<3"), (r"x>0, x\ne\sqrt2", r"(0,\sqrt3)\cup(\sqrt3,\infty)"),
+        ("[-1,5]", r"|x+2|\le3"), ("|x|<2", "|y|<2"), ("(0,6)", "|x-2+1|<3"),
+        (r"x>0, x\ne\sqrt2", r"(0,\sqrt3)\cup(\sqrt3,\infty)"),
         (r"x\le1 \text{ or } x=2", r"x\le1 \text{ or } x=3"), ("1", "x=1, x>0"), (r"(0,1)", r"0<x<1, x\ne 1-10^{-30}"),
     ],
     "unit_products": [
