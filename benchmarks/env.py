@@ -108,14 +108,12 @@ SIDES = {
 def seconds_per_turn(side: Side, *, side_by_side: int, contests: int) -> float:
     """Play at least `contests` contests, `side_by_side` at a time; return the processor time of one turn."""
     rounds = max(1, contests // side_by_side)
+    made = [side.make(side_by_side) for _ in range(rounds)]  # not one for all, because TextArena's keep what was said
     gc.collect()
-    spent = 0.0
-    for number in range(rounds):
-        made = side.make(side_by_side)  # anew, because games of TextArena keep what was said before a reset
-        start = time.process_time()
-        side.play(made, side_by_side, number * side_by_side)
-        spent += time.process_time() - start
-    return spent / (rounds * side_by_side * GUESSES)
+    start = time.process_time()
+    for number, envs in enumerate(made):
+        side.play(envs, side_by_side, number * side_by_side)
+    return (time.process_time() - start) / (rounds * side_by_side * GUESSES)
 
 
 def measure(sizes: list[int], *, contests: int, repeats: int) -> dict[str, Any]:
