@@ -52,6 +52,14 @@ def start(name: str, *args: str, cwd: Path, stdin: str = "") -> subprocess.Compl
     )
 
 
+def test_reproduce_table(tmp_path: Path) -> None:
+    rows = ["--rows", "zero_shot", "grpo", "--seeds", "1", "--budget", "200", "--problems", "4"]
+    small = ["--train.env-options", "difficulty=2", "--train.problems", "2", "--train.group-size", "2"]
+    shown = run("reproduce_table.py", *rows, *small, cwd=tmp_path)
+    assert "GRPO − zero-shot" in shown
+    assert {"results.json", "table.md", "table.png"} <= {path.name for path in (tmp_path / "runs" / "matrix").iterdir()}
+
+
 def test_train_competitive(tmp_path: Path) -> None:
     shown = run("train_competitive.py", *QUICK, cwd=tmp_path)
     assert "answers right (pass@1)" in shown
