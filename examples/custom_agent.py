@@ -16,7 +16,7 @@ def guesser(observation: Observation) -> str:
     return r"It is often seven. \boxed{7}"
 
 
-class Copycat(agents.Agent):
+class Follower(agents.Agent):
     """Repeat the rival's answer; where there is no draft to copy, say 0."""
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
@@ -28,15 +28,15 @@ class Copycat(agents.Agent):
         return rf"I agree. \boxed{{{answers[-1]}}}" if answers else r"\boxed{0}"
 
 
-agents.register("copycat", Copycat, description="repeats the rival's answer")
+agents.register("follower", Follower, description="repeats the rival's answer")
 
 if __name__ == "__main__":
     env = agon_env.make("ArithmeticDuel-v0")
-    players = {"alice": agents.as_agent(guesser), "bob": agents.make("copycat")}
+    players = {"alice": agents.as_agent(guesser), "bob": agents.make("follower")}
     wins = 0
     for seed in range(100):
         observation, _ = env.reset(seed=seed)
         while not env.done:
             observation, *_ = env.step(players[env.current_player](observation))
         wins += env.outcome.scores["bob"] == 1
-    print(f"The copycat was right in {wins} of 100 contests: as often as the guesser that it copies.")
+    print(f"The follower was right in {wins} of 100 contests: as often as the guesser whom it follows.")

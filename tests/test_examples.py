@@ -139,7 +139,7 @@ def test_play_says_that_a_game_has_no_oracle(tmp_path: Path) -> None:
 
 
 def test_custom_agent(tmp_path: Path) -> None:
-    assert "The copycat was right in" in run("custom_agent.py", cwd=tmp_path)
+    assert "The follower was right in" in run("custom_agent.py", cwd=tmp_path)
 
 
 def test_custom_game(tmp_path: Path) -> None:
