@@ -37,8 +37,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agents.errors import AdapterError, AdapterMismatch, AdapterSwitched
-from agents.lora import lora_linear
-from agents.products import frozen_linear
+from agents.lora import LoraWeights, lora_linear
 
 BASE = "base"
 """The name of no adapter at all: the frozen model itself."""
@@ -403,18 +402,33 @@ def _make_lean(layers: Sequence[LoraLayer]) -> None:
 
 def _lean_forward(layer: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Return what PEFT's `forward` of a LoRA layer returns, which is asked itself in all but the usual case."""
-    base = layer.base_layer
-    odd = args or kwargs or layer.merged_adapters or len(layer._active_adapter) != 1
-    trained = base.weight.requires_grad or (base.bias is not None and base.bias.requires_grad)
-    if odd or trained or x.dim() < 2 or x.dtype != base.weight.dtype or torch.is_autocast_enabled(x.device.type):
-        return LoraLinear.forward(layer, x, *args, **kwargs)
+    weights = None if args or kwargs or x.dim() < 2 else weights_for(layer, x)
+    return LoraLinear.forward(layer, x, *args, **kwargs) if weights is None else lora_linear(x, weights)
+
+
+def weights_for(module: nn.Module, x: Tensor) -> LoraWeights | None:
+    """Return what a linear layer, adapted or not, multiplies `x` by under the adapter that is active.
+
+    Returns:
+        None where the usual product is not all there is to it: the layer is of another kind, its weights are trained or
+        of another type, several adapters are active or one is merged.
+    """
+    layer: Any = module
+    base = layer.base_layer if type(layer) is LoraLinear else layer
+    if type(base) is not nn.Linear or torch.is_autocast_enabled(x.device.type):
+        return None
+    weight, bias = base.weight, base.bias
+    if weight.requires_grad or (bias is not None and bias.requires_grad) or weight.dtype != x.dtype:
+        return None
+    if base is layer:
+        return LoraWeights(weight, bias)
+    if layer.merged_adapters or len(layer._active_adapter) != 1:
+        return None
     (name,) = layer._active_adapter
     if layer._disable_adapters or name not in layer.lora_A:
-        return frozen_linear(x, base.weight, base.bias)
+        return LoraWeights(weight, bias)
     a, b = layer.lora_A[name].weight, layer.lora_B[name].weight
-    if a.dtype != x.dtype:
-        return LoraLinear.forward(layer, x)
-    return lora_linear(x, weight_OI=base.weight, bias_O=base.bias, a_KI=a, b_OK=b, scale=layer.scaling[name])
+    return LoraWeights(weight, bias, (a, b), layer.scaling[name]) if a.dtype == x.dtype else None
 
 
 def _restore(flags: list[tuple[nn.Parameter, bool]]) -> None:

@@ -22,6 +22,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
+from agents.training_block import fuse
 from algos.batching import Completions, micro_batches, pad_rows, shared_batches
 from algos.logprobs import check_head, token_logprobs
 from algos.losses import LossConfig, count_normalizer, merge_stats, policy_loss
@@ -104,6 +105,7 @@ class LocalLearner(Learner):
         check_head(base.model)
         with base.use(None):
             self._packs = can_pack(base.model.get_decoder())
+            fuse(base.model)
         self._recomputed = _enable_recompute(base.model) if self.optim.recompute else []
 
     def sample(

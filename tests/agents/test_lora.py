@@ -9,7 +9,7 @@ from peft.tuners.lora import Linear as LoraLinear
 from tiny_models import stir, tiny_base
 from torch import nn
 
-from agents.lora import lora_linear
+from agents.lora import LoraWeights, lora_linear
 
 
 def lora_layer(*, bias: bool, dtype: torch.dtype = torch.float64) -> LoraLinear:
@@ -23,7 +23,7 @@ def lora_layer(*, bias: bool, dtype: torch.dtype = torch.float64) -> LoraLinear:
 
 def lean(layer: LoraLinear, x: torch.Tensor) -> torch.Tensor:
     base, a, b = layer.base_layer, layer.lora_A["default"].weight, layer.lora_B["default"].weight
-    return lora_linear(x, weight_OI=base.weight, bias_O=base.bias, a_KI=a, b_OK=b, scale=layer.scaling["default"])
+    return lora_linear(x, LoraWeights(base.weight.detach(), base.bias, (a, b), layer.scaling["default"]))
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -55,14 +55,12 @@ def test_gradients_by_finite_differences() -> None:
     x = torch.randn(2, 2, 5, dtype=torch.float64, requires_grad=True)
     inputs = [t.detach().requires_grad_() for t in (layer.lora_A["default"].weight, layer.lora_B["default"].weight)]
     weight, bias = layer.base_layer.weight.detach(), layer.base_layer.bias.detach()
-    assert torch.autograd.gradcheck(
-        lambda x, a, b: lora_linear(x, weight_OI=weight, bias_O=bias, a_KI=a, b_OK=b, scale=1.7), (x, *inputs)
-    )
+    assert torch.autograd.gradcheck(lambda x, a, b: lora_linear(x, LoraWeights(weight, bias, (a, b), 1.7)), (x, *inputs))
 
 
 def test_a_shared_base_multiplies_in_this_way_and_keeps_pefts_names(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    monkeypatch.setattr("agents.adapters.lora_linear", lambda x, **factors: calls.append(1) or lora_linear(x, **factors))
+    monkeypatch.setattr("agents.adapters.lora_linear", lambda *args: calls.append(1) or lora_linear(*args))
     base = tiny_base()
     base.policy("alice", rank=2)
     stir(base, "alice")

@@ -128,9 +128,7 @@ def test_the_learner_gets_the_gradient_of_padded_rows(recompute, budget):
 def test_a_shared_prompt_is_computed_once():
     base, alice = tiny_base("alice")
     learner, seen = LocalLearner(base), []
-    base.model.get_decoder().layers[0].mlp.register_forward_hook(
-        lambda _m, inputs, _o: seen.append(inputs[0].shape[:-1].numel())
-    )
+    base.model.get_decoder().layers[0].register_forward_hook(lambda _m, inputs, _o: seen.append(inputs[0].shape[:-1].numel()))
     prompt = tuple(range(1, 21))
     rows = [replace(row, prompt_ids=prompt) for row in tiny_rows(8)]
     learner.forward_backward(alice, Batch(tuple(rows)))
