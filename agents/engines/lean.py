@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import torch
@@ -89,8 +88,13 @@ class LeanDecoder:
 
         def attend(layer: int, q_RHW: Tensor, k_RKW: Tensor, v_RKW: Tensor) -> Tensor:
             new[layer, 0], new[layer, 1] = k_RKW, v_RKW
+            own_k_RKSW, own_v_RKSW = known[layer].unbind()
             q_RKGW = (q_RHW * self.model.scale).unflatten(1, (-1, groups))
-            return _joined(self._to_prompt(q_RKGW, layer), _part(q_RKGW, known[layer])).flatten(1)
+            to_prompt_RKGL = self._to_prompt(q_RKGW, layer)
+            score_RKGX = torch.cat([to_prompt_RKGL, q_RKGW @ own_k_RKSW.transpose(-1, -2)], -1)
+            weight_RKGX = score_RKGX.softmax(-1)
+            mixed_RKGW = self._of_prompt(weight_RKGX[..., : to_prompt_RKGL.shape[-1]], layer)
+            return mixed_RKGW.add_(weight_RKGX[..., to_prompt_RKGL.shape[-1] :] @ own_v_RKSW).flatten(1)
 
         position_R, self.position_R = self.position_R, self.position_R + 1
         adapter_R = self.adapter_U[self.prompt_R]
@@ -136,25 +140,41 @@ class LeanDecoder:
         x_ND = self.model.forward(token_N, adapter_N, self.cos_S1W[position_N], self.sin_S1W[position_N], attend)
         return x_ND[length_P.cumsum(0) - 1]
 
-    def _to_prompt(self, q_RKGW: Tensor, layer: int) -> Part:
-        """Let every row attend to its prompt: one product per prompt, for all of its rows."""
-        q_UMKGW = q_RKGW[self.row_UM]
-        q_UKXW = q_UMKGW.transpose(1, 2).flatten(2, 3)
-        members, groups = q_UMKGW.shape[1], q_UMKGW.shape[3]
-        parts = _part(q_UKXW, self.shared[layer], self.bias_U11L)
-        mixed, total, top = (x.unflatten(2, (members, groups))[self.prompt_R, :, self.seat_R] for x in parts)
-        return mixed, total, top
+    def _to_prompt(self, q_RKGW: Tensor, layer: int) -> Tensor:
+        """Return the scores of every row over its prompt: one product per prompt, for all of its rows."""
+        score_UKXL = self._by_prompt(q_RKGW) @ self.shared[layer, 0].transpose(-1, -2)
+        return self._by_row(score_UKXL if self.bias_U11L is None else score_UKXL.add_(self.bias_U11L))
+
+    def _of_prompt(self, weight_RKGL: Tensor, layer: int) -> Tensor:
+        """Return the sum of a prompt's values by the weights of each of its rows."""
+        return self._by_row(self._by_prompt(weight_RKGL) @ self.shared[layer, 1])
+
+    def _by_prompt(self, x_RKG: Tensor) -> Tensor:
+        """Put what the rows of a prompt have side by side: (R, K, G, …) → (U, K, M · G, …)."""
+        x_UMKG = x_RKG.unflatten(0, (-1, self.members)) if self.row_UM is None else x_RKG[self.row_UM]
+        return x_UMKG.transpose(1, 2).flatten(2, 3)
+
+    def _by_row(self, x_UKX: Tensor) -> Tensor:
+        """Give each row its own: (U, K, M · G, …) → (R, K, G, …)."""
+        x_UMKG = x_UKX.unflatten(2, (self.members, -1)).transpose(1, 2)
+        return x_UMKG.flatten(0, 1) if self.row_UM is None else x_UMKG[self.prompt_R, self.seat_R]
 
     def _seat(self) -> None:
-        """Number the rows of each prompt: row → its seat (`seat_R`), and back (`row_UM`, for the most rows of a prompt)."""
+        """Number the rows of each prompt: row → its seat (`seat_R`), and back (`row_UM`, for the most rows of a prompt).
+
+        Where all prompts have as many rows, one after another, as they do until rows end, `row_UM` is None.
+        """
         rows, prompts = len(self.prompt_R), self.shared.shape[2]
         count_U = torch.bincount(self.prompt_R, minlength=prompts)
         sorted_R = self.prompt_R.argsort(stable=True)
         first_U = count_U.cumsum(0) - count_U
         self.seat_R = torch.empty_like(self.prompt_R)
         self.seat_R[sorted_R] = torch.arange(rows, device=self.device) - first_U[self.prompt_R[sorted_R]]
-        self.row_UM = self.prompt_R.new_zeros(prompts, int(count_U.max()))
-        self.row_UM[self.prompt_R, self.seat_R] = torch.arange(rows, device=self.device)
+        self.members = int(count_U.max())
+        self.row_UM: Tensor | None = None
+        if rows != prompts * self.members or bool((sorted_R.diff() != 1).any()):
+            self.row_UM = self.prompt_R.new_zeros(prompts, self.members)
+            self.row_UM[self.prompt_R, self.seat_R] = torch.arange(rows, device=self.device)
 
     def _cache(self, rows: int, length: int) -> Tensor:
         """Return an empty cache; what it does not hold yet is masked, and has to be finite for that."""
@@ -166,27 +186,6 @@ class LeanDecoder:
         rows, held = len(self.prompt_R), self.own.shape[4]
         old, self.own = self.own[:, :, :rows], self._cache(rows, min(self.room, max(32, held + held // 2)))
         self.own[:, :, :, :, :held] = old
-
-
-Part: TypeAlias = tuple[Tensor, Tensor, Tensor]
-"""Attention to some of the positions: the sum of the values weighted by exp(score - top), the sum of these weights, top."""
-
-
-def _part(q: Tensor, keys_and_values: Tensor, bias: Tensor | None = None) -> Part:
-    k, v = keys_and_values.unbind()
-    score = q @ k.transpose(-1, -2)
-    if bias is not None:
-        score += bias
-    top = score.amax(-1, keepdim=True)
-    weight = score.sub_(top).exp_()
-    return weight @ v, weight.sum(-1, keepdim=True), top
-
-
-def _joined(one: Part, two: Part) -> Tensor:
-    """Return the attention to the positions of both parts."""
-    top = torch.maximum(one[2], two[2])
-    share_one, share_two = (one[2] - top).exp_(), (two[2] - top).exp_()
-    return (one[0] * share_one).addcmul_(two[0], share_two) / (one[1] * share_one).addcmul_(two[1], share_two)
 
 
 def _close(cache: Tensor, ended_R: Tensor) -> Tensor:
