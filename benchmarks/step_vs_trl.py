@@ -2,10 +2,13 @@
 
     python benchmarks/step_vs_trl.py [--threads 1 2] [--output step_vs_trl.json]
 
-Needs `pip install 'agon-env[bench]'`. Both sides have the same model in float32, the same prompts, rewards, group size,
-adapters, loss, learning rate and clipping, and every completion has the same number of tokens. TRL generates with
-transformers, which is what it does without vLLM. Neither logs, evaluates, saves or recomputes activations. Each side is a
-process of its own (its peak memory is that of the process, with its imports); the two take turns step by step.
+Needs `pip install 'agon-env[bench]'`. All sides have the same model in float32, the same prompts, rewards, group size,
+adapters, learning rate and clipping, and every completion has the same number of tokens. TRL generates with transformers,
+which is what it does without vLLM. None logs, evaluates or saves. There are two sides of TRL: `trl` is tuned to this
+workload, all rows in one batch and no activation computed again; `trl_defaults` is what `GRPOConfig` gives when no more
+than the workload is named, 8 rows at a time with activations computed again (but for bfloat16, which a CPU without units
+for it computes a hundred times slower). Each side is a process of its own (its peak memory is that of the process, with its
+imports); they take turns step by step.
 """
 
 from __future__ import annotations
@@ -21,10 +24,10 @@ from measure import machine, publish
 from steps import LEARNING_RATE, Steps, Workload, prompts, race, resolve_model, reward_of, run_agon, workload_from
 
 MAX_STEPS = 10_000
-SIDES = ("agon", "trl")
+SIDES = ("agon", "trl", "trl_defaults")
 
 
-def run_trl(work: Workload, steps: Steps) -> None:
+def run_trl(work: Workload, steps: Steps, *, tuned: bool) -> None:
     """Train with TRL, which calls back at the end of each step."""
     import torch
     from datasets import Dataset
@@ -60,19 +63,16 @@ def run_trl(work: Workload, steps: Steps) -> None:
             use_cpu=True,
             bf16=False,
             max_steps=MAX_STEPS,
-            per_device_train_batch_size=work.problems * work.group,
+            **_batching(work.problems * work.group, tuned=tuned),
             num_generations=work.group,
             max_completion_length=work.new_tokens,
             generation_kwargs={"min_new_tokens": work.new_tokens},
             temperature=1.0,
             top_p=1.0,
             top_k=0,
-            loss_type="grpo",
-            beta=0.0,
             learning_rate=LEARNING_RATE,
             lr_scheduler_type="constant",
             max_grad_norm=1.0,
-            gradient_checkpointing=False,
             logging_strategy="no",
             save_strategy="no",
             report_to="none",
@@ -93,6 +93,18 @@ def run_trl(work: Workload, steps: Steps) -> None:
         trainer.train()
 
 
+def _batching(rows: int, *, tuned: bool) -> dict[str, Any]:
+    """Return how TRL cuts a step of so many rows into passes, and what it keeps of them."""
+    if tuned:
+        return {"per_device_train_batch_size": rows, "gradient_checkpointing": False, "loss_type": "grpo"}
+    from transformers import TrainingArguments
+
+    passes, left = divmod(rows, TrainingArguments.per_device_train_batch_size)
+    if left:
+        raise SystemExit(f"{rows} rows are no multiple of TRL's default batch of {rows - left}; choose other sizes")
+    return {"gradient_accumulation_steps": passes}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="tiny", help='"tiny" (4 layers, 0.9 M parameters), "embedded" or a folder')
@@ -109,7 +121,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.side:
         work, steps = workload_from(arguments.workload), Steps()
-        run_trl(work, steps) if arguments.side == "trl" else run_agon(work, steps, algorithm="grpo")
+        if arguments.side == "agon":
+            run_agon(work, steps, algorithm="grpo")
+        else:
+            run_trl(work, steps, tuned=arguments.side == "trl")
         return
     with tempfile.TemporaryDirectory() as folder:
         model = resolve_model(arguments.model, Path(folder) / "tiny")
