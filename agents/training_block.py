@@ -24,7 +24,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from agents.adapters import weights_for
-from agents.engines.common_block import is_common
+from agents.engines.common_block import HeadNorm, is_common
 from agents.lora import LoraWeights, lora_linear
 
 _LINEARS = (
@@ -135,9 +135,8 @@ def _attention(
     qkv_BSXW = lora_linear(_norm(layer.input_layernorm, x_BSD), *qkv).unflatten(-1, (-1, width))
     qk_BSXW, v_BSKW = qkv_BSXW.split([heads + kv_heads, kv_heads], 2)
     if hasattr(attention, "q_norm"):
-        norms = attention.q_norm, attention.k_norm
-        weight_XW = torch.cat([norm.weight.expand(count, -1) for norm, count in zip(norms, (heads, kv_heads), strict=True)])
-        qk_BSXW = rms_norm(qk_BSXW, weight_XW, norms[0].variance_epsilon)
+        norm = HeadNorm.of([(attention.q_norm, heads), (attention.k_norm, kv_heads)])
+        qk_BSXW = rms_norm(qk_BSXW, norm.weight_XW, norm.eps)
     qk_BSXW = rotate(qk_BSXW, cos_BSW[:, :, None], (sin_BSW * sign_W)[:, :, None])
     q_BHSW, k_BKSW, v_BKSW = (x.transpose(1, 2) for x in (*qk_BSXW.split([heads, kv_heads], 2), v_BSKW))
     dropout = attention.attention_dropout if attention.training else 0.0

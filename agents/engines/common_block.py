@@ -47,13 +47,30 @@ class Norm:
 
 
 @dataclass(frozen=True)
+class HeadNorm:
+    """The same for every head, with weights of its own."""
+
+    weight_XW: Tensor
+    eps: float
+
+    @classmethod
+    def of(cls, norms_and_heads: Sequence[tuple[Any, int]]) -> HeadNorm:
+        """Join the norms of some heads each."""
+        weights = [norm.weight.detach().expand(heads, -1) for norm, heads in norms_and_heads]
+        return cls(torch.cat(weights), norms_and_heads[0][0].variance_epsilon)
+
+    def __call__(self, x_NXW: Tensor) -> Tensor:
+        """Normalise."""
+        return F.rms_norm(x_NXW, x_NXW.shape[-1:], None, self.eps).mul_(self.weight_XW)
+
+
+@dataclass(frozen=True)
 class Block:
     """The weights of one layer."""
 
     norm: Norm
     qkv: Projection
-    q_norm: Norm | None
-    k_norm: Norm | None
+    qk_norm: HeadNorm | None
     out: Projection
     mlp_norm: Norm
     gate_up: Projection
@@ -104,9 +121,9 @@ class LeanModel:
         for index, block in enumerate(self.blocks):
             qkv_NXW = block.qkv(block.norm(x_ND)).view(len(token_N), -1, self.width)
             qk_NXW, v_NKW = qkv_NXW[:, :both], qkv_NXW[:, both:]
-            if block.q_norm is not None and block.k_norm is not None:
-                qk_NXW = torch.cat([block.q_norm(qk_NXW[:, : self.heads]), block.k_norm(qk_NXW[:, self.heads :])], 1)
-            qk_NXW = torch.addcmul(qk_NXW * cos_N1W, qk_NXW.roll(self.width // 2, -1), sin_N1W)
+            if block.qk_norm is not None:
+                qk_NXW = block.qk_norm(qk_NXW)
+            qk_NXW = (qk_NXW * cos_N1W).addcmul_(qk_NXW.roll(self.width // 2, -1), sin_N1W)
             mixed_NX = attend(index, qk_NXW[:, : self.heads], qk_NXW[:, self.heads :], v_NKW)
             x_ND = block.out(mixed_NX, x_ND)
             gate_NI, up_NI = block.gate_up(block.mlp_norm(x_ND)).chunk(2, -1)
@@ -162,8 +179,14 @@ def _block(layer: Any, layout: Callable[[list[nn.Module]], Projection]) -> Block
     return Block(
         norm=_norm(layer.input_layernorm),
         qkv=layout([attention.q_proj, attention.k_proj, attention.v_proj]),
-        q_norm=_norm(attention.q_norm) if hasattr(attention, "q_norm") else None,
-        k_norm=_norm(attention.k_norm) if hasattr(attention, "k_norm") else None,
+        qk_norm=HeadNorm.of(
+            [
+                (norm, _outputs(linear) // attention.head_dim)
+                for norm, linear in ((attention.q_norm, attention.q_proj), (attention.k_norm, attention.k_proj))
+            ]
+        )
+        if hasattr(attention, "q_norm")
+        else None,
         out=layout([attention.o_proj]),
         mlp_norm=_norm(layer.post_attention_layernorm),
         gate_up=layout([mlp.gate_proj, mlp.up_proj]),

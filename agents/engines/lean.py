@@ -68,7 +68,7 @@ class LeanDecoder:
         if len(set(map(len, prompts))) > 1:
             unseen_UL = torch.arange(longest, device=self.device) >= length_U[:, None]
             self.bias_U11L = torch.zeros(unseen_UL.shape, device=self.device).masked_fill_(unseen_UL, -torch.inf)[:, None, None]
-        self.shared = self._cache(len(prompts), longest)
+        self.shared = self._cache(len(prompts), longest).zero_()  # what is masked has to be finite
         self.own = self._cache(len(self.prompt_R), 0)
         self._seat()
 
@@ -177,9 +177,8 @@ class LeanDecoder:
             self.row_UM[self.prompt_R, self.seat_R] = torch.arange(rows, device=self.device)
 
     def _cache(self, rows: int, length: int) -> Tensor:
-        """Return an empty cache; what it does not hold yet is masked, and has to be finite for that."""
         model = self.model
-        return model.embedding_VD.new_zeros(len(model.blocks), 2, rows, model.kv_heads, length, model.width)
+        return model.embedding_VD.new_empty(len(model.blocks), 2, rows, model.kv_heads, length, model.width)
 
     def _grow(self) -> None:
         """Make room for more tokens: half as many again, which makes the copying cheap in the long run."""

@@ -17,8 +17,12 @@ import torch
 from peft.tuners.lora import Linear as LoraLinear
 from torch import Tensor, nn
 
+from agents.products import product
+
 PACK_SIZE = 2**18
 """Least weights that are packed: below, the call itself costs more than the better product gains."""
+ONEDNN_ROWS = 32
+"""Least rows for which the better product gains more than its call costs, on weights that are not packed."""
 PACK_ROWS = 64
 """Rows for which oneDNN lays out its weights; other numbers work with that layout."""
 
@@ -78,7 +82,8 @@ class Dense:
 
     def __call__(self, x_NI: Tensor, plus_NO: Tensor | None = None) -> Tensor:
         """Return the outputs, added to `plus_NO` if that is given."""
-        outs = [nn.functional.linear(x_NI, weight, bias) for weight, bias in self.layers]
+        multiply = product if len(x_NI) >= ONEDNN_ROWS else nn.functional.linear
+        outs = [multiply(x_NI, weight, bias) for weight, bias in self.layers]
         out_NO = outs[0] if len(outs) == 1 else torch.cat(outs, -1)
         return out_NO if plus_NO is None else out_NO.add_(plus_NO)
 
