@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -25,7 +25,16 @@ class Ensemble(Agent):
     @property
     def tokens_spent(self) -> int:
         """Tokens that all members have sampled so far, as far as they count them; each member counts once."""
-        return sum(getattr(agent, "tokens_spent", 0) for agent in _single(self).values())
+        return tokens_spent([self])
+
+
+def tokens_spent(agents: Iterable[Agent]) -> int:
+    """Return the tokens that agents have sampled by `act` so far, as far as they count them.
+
+    An agent counts once, however often it is among them or a member of the ensembles among them.
+    """
+    single = {key: one for agent in agents for key, one in _single(agent).items()}
+    return sum(getattr(agent, "tokens_spent", 0) for agent in single.values())
 
 
 def _single(agent: Agent) -> dict[int, Agent]:

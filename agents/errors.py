@@ -8,6 +8,7 @@ __all__ = [
     "AdapterSwitched",
     "ChatTemplateMissing",
     "DependencyNotInstalled",
+    "DeviceNotFound",
     "Error",
     "ModelNotFound",
     "PromptTooLong",
@@ -28,6 +29,10 @@ class AdapterSwitched(Error, RuntimeError):
 
 class ChatTemplateMissing(Error):
     """The tokenizer has no chat template, so messages can't be turned into a prompt."""
+
+
+class DeviceNotFound(Error):
+    """There is no such device, or torch can't use it."""
 
 
 class ModelNotFound(Error):

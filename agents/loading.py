@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from agents.chat import PLAIN_TEMPLATE
-from agents.errors import DependencyNotInstalled, ModelNotFound
+from agents.errors import DependencyNotInstalled, DeviceNotFound, ModelNotFound
 
 EMBEDDED = "embedded"
 SMOLLM2 = "smollm2-135m"
@@ -45,9 +45,10 @@ def load_model(
 
     Raises:
         DependencyNotInstalled: "smollm2-135m" is asked for and its package is missing.
+        DeviceNotFound: torch can't compute on `device` here.
         ModelNotFound: nothing can be loaded from `source`.
     """
-    place = torch.device(device) if device is not None else default_device()
+    place = _usable(device) if device is not None else default_device()
     folder = {EMBEDDED: _embedded_path, SMOLLM2: smollm2_path}.get(str(source), lambda: source)()
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     if Path(folder).is_dir() and not (Path(folder) / "config.json").is_file():
@@ -69,6 +70,17 @@ def load_model(
 def default_device() -> torch.device:
     """Return the GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _usable(device: str | torch.device) -> torch.device:
+    """Return a device after a try: torch itself complains in several ways, some of them late."""
+    try:
+        return torch.empty(0, device=torch.device(device)).device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise DeviceNotFound(
+            f'torch can\'t compute on the device {str(device)!r} here: take "cpu", or "cuda" where there is a GPU and a torch '
+            f"that knows it ({_first_line(error)})"
+        ) from error
 
 
 def default_dtype(device: torch.device) -> torch.dtype:

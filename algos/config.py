@@ -6,6 +6,7 @@ import argparse
 import ast
 import importlib
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
@@ -178,11 +179,18 @@ class TrainConfig:
                 f"opponent_share={self.opponent_share} of {self.problems} problems is none: raise one of them, or set "
                 'opponent="rival"'
             )
+        if self.max_rows is not None and self.max_rows < 1:
+            raise ConfigError(f"max_rows must be at least 1, or None for all of a step, not {self.max_rows}")
+        _check_finite(self)
         if not self.temperature >= MIN_TEMPERATURE:
             raise ConfigError(
                 f"temperature must be at least {MIN_TEMPERATURE} to learn from what is sampled, not {self.temperature}"
             )
         self.contest_options()
+        try:
+            self.make_algorithm()
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
 
     def contest_options(self) -> dict[str, Any]:
         """Return `env_options` as keyword arguments of `agon_env.make`.
@@ -231,6 +239,17 @@ def find_algorithm(name: str) -> type[Algorithm]:
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise ConfigError(f"algorithm must be one of {', '.join(ALGORITHMS)}, or module:Class of an Algorithm, not {name!r}")
     return found
+
+
+def _check_finite(config: Any) -> None:
+    """Refuse numbers that are infinite or NaN, wherever they are: a run's config is kept as JSON, which has no such."""
+    for field_ in fields(config):
+        value = getattr(config, field_.name)
+        if is_dataclass(value):
+            _check_finite(value)
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, float) and not math.isfinite(number):
+                raise ConfigError(f"{field_.name} must be a finite number, not {number}")
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -8,13 +8,14 @@ nothing and breaks nothing. Figures are counted from `Record`s, so that they can
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 from agents.agent import Agent, as_agent
+from agents.ensemble import tokens_spent
 from agents.sampling import SamplingParams
 from agon_env.contest import Contest
 from agon_env.types import Action, Observation
@@ -109,7 +110,7 @@ def evaluate(
     agents = {player: as_agent(agent) for player, agent in players.items()}
     size = task_size(make_contest())
     problems = problems if size is None else min(problems, size)
-    spent = _spent(agents.values())
+    spent = tokens_spent(agents.values())
     played: list[Rollout] = []
     total = problems * samples
     for first in range(0, total, batch):
@@ -123,7 +124,8 @@ def evaluate(
         if on_contest is not None:
             on_contest(places[-1] + 1)
     records = [record for part in played for record in records_of(part)]
-    return figures(records, spent=_spent(agents.values()) - spent), [contest for part in played for contest in part.contests]
+    judged = figures(records, spent=tokens_spent(agents.values()) - spent)
+    return judged, [contest for part in played for contest in part.contests]
 
 
 def tally(rollouts: Sequence[Rollout]) -> Evaluation:
@@ -174,8 +176,11 @@ def _by_problem(records: Sequence[Record]) -> list[list[Record]]:
 
 
 def _pass_at(records: Sequence[Record]) -> dict[str, float]:
-    """Return pass@k and maj@k for k = 2, 4, 8 … up to the number of samples that every problem has."""
-    groups = [[r for r in group if r.last is not None] for group in _by_problem(records)]
+    """Return pass@k and maj@k for k = 2, 4, 8 … up to the number of samples that every problem has.
+
+    A problem of which no score is known is left out, as it is of every other share.
+    """
+    groups = _by_problem([r for r in records if r.last is not None])
     least = min((len(group) for group in groups), default=0)
     found: dict[str, float] = {}
     k = 2
@@ -197,10 +202,6 @@ def _disagreement(records: Sequence[Record]) -> float | None:
         drafts = [(r.players[r.roles[0]], r.answers[r.roles[0]]) for r in group]
         differ += [one[1] != other[1] for one, other in combinations(drafts, 2) if one[0] != other[0]]
     return fmean(differ) if differ else None
-
-
-def _spent(agents: Iterable[Agent]) -> int:
-    return sum(getattr(agent, "tokens_spent", 0) for agent in {id(agent): agent for agent in agents}.values())
 
 
 def held_out_start(contest: Contest, place: int, *, swap: bool = False) -> Start:

@@ -75,6 +75,8 @@ class LossConfig:
             raise ValueError(f"dual_clip must be above 1 + clip_high = {1 + self.clip_high}, not {self.dual_clip}")
         if not self.sampler_cap > 0:
             raise ValueError(f"sampler_cap must be above 0, not {self.sampler_cap}")
+        if self.max_tokens is not None and self.max_tokens < 1:  # a negative length would turn the gradient round
+            raise ValueError(f"max_tokens must be at least 1, or None for the most that is sampled, not {self.max_tokens}")
 
 
 def count_normalizer(loss_type: LossType, lengths: Sequence[int]) -> float:

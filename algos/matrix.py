@@ -146,6 +146,12 @@ class MatrixConfig:
         if "Duel" not in self.train.env and not self.solo_env:
             raise ConfigError(f"{self.train.env} has no Duel in its name: name the contest for one player, solo_env")
 
+        for name, needed in (("rival_models", ()), ("opponent", "rival")):
+            if getattr(self.train, name) != needed:
+                raise ConfigError(f"the rows have one base, and no opponents but each other: leave out train.{name}")
+        if self.train.optim.schedule != "constant":
+            raise ConfigError("tokens end a run here, so that no step is known to be the last: leave out train.optim.schedule")
+
     @property
     def solo(self) -> str:
         """The contest for one player."""

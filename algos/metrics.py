@@ -41,7 +41,8 @@ def pair_metrics(rollout: Rollout) -> Stats:
 
 
 def _win_rates(contests: Sequence[Contest]) -> Stats:
-    outcomes = [contest.outcome for contest in contests if contest.outcome is not None]
+    ended = [contest.outcome for contest in contests if contest.outcome is not None]
+    outcomes = [outcome for outcome in ended if all(reward is not None for reward in outcome.rewards.values())]
     if not outcomes or len(outcomes[0].roles) < 2:
         return {}
     winners = [outcome.roles[outcome.winner] if outcome.winner is not None else None for outcome in outcomes]

@@ -62,6 +62,11 @@ class OptimConfig:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.warmup_steps < 0:
             raise ValueError(f"warmup_steps must be at least 0, not {self.warmup_steps}")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas must be in [0, 1), not {self.betas}")
+        for name in ("eps", "weight_decay"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be a number ≥ 0, not {getattr(self, name)}")
         if self.schedule not in ("constant", "linear", "cosine"):
             raise ValueError(f'schedule must be "constant", "linear" or "cosine", not {self.schedule!r}')
         if self.max_grad_norm is not None and not self.max_grad_norm > 0:

@@ -54,6 +54,11 @@ class Record:
         return tuple(self.scores)
 
     @property
+    def judged(self) -> bool:
+        """Whether it is known how the contest went: every score is, or somebody forfeited."""
+        return self.forfeited or all(score is not None for score in self.scores.values())
+
+    @property
     def first(self) -> float | None:
         """The score of the role that speaks first."""
         return self.scores[self.roles[0]]

@@ -71,9 +71,14 @@ def scorecard(
 
 
 def wins(records: Iterable[Record]) -> dict[str, dict[str, float]]:
-    """Return player → role → share of its contests there that it won; a draw is half a win."""
+    """Return player → role → share of its contests there that it won; a draw is half a win.
+
+    Contests that could not be judged are left out.
+    """
     shares: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
+        if not record.judged:
+            continue
         for role, player in record.players.items():
             shares[player][role].append(0.5 if record.winner is None else float(record.winner == role))
     return {player: {role: fmean(own) for role, own in seats.items()} for player, seats in sorted(shares.items())}

@@ -69,7 +69,7 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
     folder = RunFolder(folder_path, first_step=run.step)
     folder.write("config.json", config.to_dict())
     console.banner("agon-env", banner_facts(run, folder_path))
-    learned = 0.0
+    learned, first = 0.0, run.step
     try:
         if run.before is None and config.eval_problems:
             run.before = _judge_aloud(run, folder, console, "before")
@@ -97,7 +97,7 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
             folder.write("summary.json", {"before": run.before, "after": after})
             title = f"{config.env}, {config.algorithm}, seed {config.seed}"
             console.before_after(run.before, after, roles=run.contest.roles, title=title)
-        if not learned and config.steps:
+        if not learned and run.step > first:
             console.say(NOTHING_LEARNED)
         console.say(f"Run folder: {folder_path}   (tensorboard --logdir {folder_path.parent})")
     except KeyboardInterrupt:  # in an evaluation, or the second one

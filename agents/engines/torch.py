@@ -149,8 +149,15 @@ class TorchEngine:
         return [(requests[batch[0].request].policy.base, batch) for batch in batches.values()]
 
     def _shares(self, base: SharedBase, adapters: Sequence[str]) -> bool:
+        """Return whether rows of several adapters can be computed together, and gain by it."""
+        if not self.lean or len(adapters) < 2:
+            return False
         rank = sum(base.adapters.rank(name) for name in adapters if name != BASE)
-        return self.lean and len(adapters) > 1 and shares(base.model, rank=rank, scratch_bytes=self.scratch_bytes)
+        if not shares(base.model, rank=rank, scratch_bytes=self.scratch_bytes):
+            return False
+        # Any other decoder computes a whole batch under one adapter.
+        with torch.no_grad(), base.use(None), _evaluating(base.model):
+            return fits(base.model, None, scratch_bytes=self.scratch_bytes)
 
     def _decoders(self, base: SharedBase, adapters: Sequence[str]) -> Callable[[Sequence[_Row]], Decoder]:
         """Return what makes decoders for rows of these adapters: lean ones where the model's blocks are of the common kind."""

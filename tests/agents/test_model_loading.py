@@ -8,7 +8,7 @@ import torch
 from tiny_models import tiny_model, tiny_tokenizer
 
 from agents import loading
-from agents.errors import ChatTemplateMissing, DependencyNotInstalled, ModelNotFound
+from agents.errors import ChatTemplateMissing, DependencyNotInstalled, DeviceNotFound, ModelNotFound
 from agents.sampling import SamplingParams
 from agents.shared_base import SharedBase
 from agon_env.types import Observation
@@ -110,3 +110,9 @@ def test_smollm2_is_converted_once_and_answers(tmp_path: Path, monkeypatch: pyte
     SharedBase.load("smollm2-135m", device="cpu")
     assert (folder / "model.safetensors").stat().st_mtime_ns == written
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize("device", ["gpu0", "cuda:99"])
+def test_a_device_that_torch_can_not_use_is_named(device: str) -> None:
+    with pytest.raises(DeviceNotFound, match=f"can't compute on the device '{device}' here: take"):
+        loading.load_model("embedded", device=device)

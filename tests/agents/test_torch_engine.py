@@ -266,6 +266,21 @@ def test_several_policies_sampled_at_once_say_what_each_says_alone(
         assert_logprobs(request.policy, list(request.prompts), together, 0.7)
 
 
+def test_models_without_a_lean_path_never_mix_adapters_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Built of the common modules, so that shared batches would pay, but with products of its own."""
+    monkeypatch.setattr(common_block, "SHARE_BYTES", 0)
+    monkeypatch.setattr(common_block, "SHARE_RANK", 1)
+    alice = player("llama")
+    base = alice.base
+    for layer in base.model.model.layers:
+        layer.mlp.register_forward_hook(lambda _module, _args, output: output * 0.9)
+    bob = base.policy("bob", rank=2)
+    stir(base, "bob", seed=1, size=0.3)
+    requests = [Request(policy, prompts(), SAMPLED, range(len(LENGTHS))) for policy in (alice, bob)]
+    for request, together in zip(requests, sample_many(requests), strict=True):
+        assert_logprobs(request.policy, list(request.prompts), together, 0.7)
+
+
 def test_requests_of_other_temperatures_and_bases_are_told_apart(qwen: LLMPolicy) -> None:
     other = player("llama")
     requests = [

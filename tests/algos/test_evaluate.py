@@ -62,7 +62,20 @@ def test_several_samples_give_pass_at_k_and_majority_votes() -> None:
     found = figures(group)
     assert found.pass_at == {"pass@2": pytest.approx(5 / 6), "maj@2": 1.0, "pass@4": 1.0, "maj@4": 1.0}
     assert figures(group[:1]).pass_at == {}
+    later = [record(0.0, score, answers={"drafter": "1", "challenger": str(score)}) for score in (1.0, 0.0, 0.0, 0.0)]
+    assert (figures(later).pass_at["maj@2"], figures(later).pass_at["maj@4"]) == (1.0, 0.0)  # a vote of the first k
     assert figures([*group, record(0.0, 0.0, problem="other")]).pass_at == {}  # one sample of it is all there is
+
+
+def test_a_draft_that_is_right_in_part_can_be_fixed_but_not_broken() -> None:
+    found = figures([record(0.7, 1.0), record(0.7, 0.2), record(1.0, 0.25)])
+    assert (found.fix_rate, found.break_rate) == (pytest.approx(0.6), 0.75)
+
+
+def test_samples_without_a_score_are_none_of_the_k() -> None:
+    scores = {"p": (1.0, None, 0.0), "q": (None, 0.0, 0.0), "r": (None, None, None)}
+    found = figures([record(0.0, score, problem=name) for name, each in scores.items() for score in each])
+    assert found.pass_at["pass@2"] == 0.5
 
 
 def test_players_disagree_where_their_drafts_on_one_problem_differ() -> None:
@@ -106,6 +119,16 @@ def test_what_an_agent_samples_inside_is_part_of_the_cost() -> None:
     found, _ = evaluate(lambda: Solo(Arithmetic(split="test")), {"alice": pair}, problems=5, params=PARAMS)
     assert found.tokens_per_problem == 2
     assert found.mean_tokens is None
+    found, _ = evaluate(lambda: Solo(Arithmetic(split="test")), {"alice": pair}, problems=5, params=PARAMS)
+    assert found.tokens_per_problem == 2  # not what it sampled before
+
+
+def test_tokens_of_an_agent_that_plays_alone_and_within_another_count_once() -> None:
+    alice, bob = Says("draft"), Says(r"\boxed{1}")
+    players = {"alice": alice, "bob": Cascade(alice, Cascade(bob, alice))}
+    found, _ = evaluate(lambda: DraftChallenge(Arithmetic(split="test")), players, problems=4, params=PARAMS)
+    assert found.tokens_per_problem == 4
+    assert alice.tokens_spent + bob.tokens_spent == 16
 
 
 def test_records_of_branches_hold_their_own_path_alone() -> None:

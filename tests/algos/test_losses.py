@@ -211,6 +211,15 @@ def test_sequences_are_clipped_as_a_whole():
     assert (stats["clipfrac_high"].item(), stats["clipfrac_low"].item()) == (0.5, 0)
 
 
+def test_the_divergence_is_weighted_by_the_ratio_of_the_token_not_of_the_sequence():
+    logp, mask = torch.tensor([[1.3, 0.9]]).log(), torch.ones(1, 2)
+    loss, _ = policy_loss(
+        logp, torch.zeros(1, 2), torch.zeros(1), mask, loss_type="gspo", ref_logp_BT=torch.zeros(1, 2), kl_coef=1.0
+    )
+    k3 = [1 / ratio - 1 + math.log(ratio) for ratio in (1.3, 0.9)]
+    assert loss.item() == pytest.approx((1.3 * k3[0] + 0.9 * k3[1]) / 2, rel=1e-4)
+
+
 def test_a_capped_weight_keeps_its_gradient():
     """What "grpo" clips away still learns under "cispo", by a bounded amount."""
     logp = torch.tensor([[7.0, 1.0]]).log().requires_grad_()
@@ -383,6 +392,7 @@ def test_shapes_are_checked(shapes):
         {"dual_clip": 3.0, "loss_type": "cispo"},
         {"sampler_correction": "both"},
         {"sampler_cap": 0.0},
+        {"max_tokens": -5},
     ],
 )
 def test_config_is_checked(bad):

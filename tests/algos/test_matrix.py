@@ -13,6 +13,7 @@ from algos.console import RunConsole
 from algos.errors import ConfigError
 from algos.matrix import CELLS, MatrixConfig, parse_matrix, run_matrix, trainings
 from algos.matrix_report import markdown, summarise
+from algos.optim import OptimConfig
 
 SMALL = MatrixConfig(
     train=dataclasses.replace(TINY, env_options=("difficulty=3",), problems=2, group_size=2, max_tokens=40, lora_rank=2),
@@ -126,6 +127,9 @@ def test_rows_and_numbers_that_can_not_be_are_refused() -> None:
         ({"rows": ()}, "at least one row"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"train": dataclasses.replace(TINY, env="ArithmeticSolo-v0")}, "no Duel in its name"),
+        ({"train": dataclasses.replace(TINY, rival_models=("smollm2-135m",))}, r"leave out train\.rival_models"),
+        ({"train": dataclasses.replace(TINY, opponent="pool:recent")}, r"leave out train\.opponent"),
+        ({"train": dataclasses.replace(TINY, optim=OptimConfig(schedule="linear"))}, r"leave out train\.optim\.schedule"),
     ):
         with pytest.raises(ConfigError, match=message):
             dataclasses.replace(SMALL, **changes)

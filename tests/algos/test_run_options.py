@@ -3,14 +3,18 @@
 from pathlib import Path
 
 import bandit
+import numpy as np
 import pytest
+import torch
 
 from agents.sampling import Completion
+from algos.divergence import PROBE_ROWS, base_divergence, policy_divergence
 from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
 from algos.optim import OptimConfig
+from algos.play import play
 from algos.trainer import Run
-from algos.types import Batch
+from algos.types import Batch, Row
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +107,23 @@ def test_the_schedule_counts_every_update(model: Path) -> None:
         run = Run.of(bandit.config(model, "grpo", env="tests/Alone-v0", steps=4, optim=optim))
         rates = [run.advance()[0]["alice/learning_rate"] for _ in range(4)]
     assert rates == pytest.approx([optim.learning_rate * (1 - (6 * step + 2.5) / 24) for step in range(4)])
+
+
+def test_divergences_are_those_at_the_temperature_of_the_samples(model: Path) -> None:
+    with bandit.registered():
+        run = Run.of(bandit.config(model, "competitive_grpo", env="tests/Bandit-v0", temperature=0.5, group_size=4))
+        with torch.no_grad():
+            for size, policy in zip((0.02, -0.03), run.policies.values(), strict=True):
+                for parameter in policy.parameters():
+                    parameter.add_(size)
+        turns = play(run)[0].turns
+    found = base_divergence(run.policies, run.learners, turns, temperature=0.5)
+    found |= policy_divergence(run.policies, run.learners, turns, temperature=0.5)
+    own = [turn for turn in turns if turn.policy == "alice"][:PROBE_ROWS]
+    said = np.concatenate([turn.completion.logprobs for turn in own if turn.completion is not None])
+    rows = [Row(t.prompt_ids, t.completion.token_ids, t.completion.logprobs, 0.0) for t in own if t.completion is not None]
+    base, bob = (
+        np.concatenate(run.learners["alice"].logprobs(who, rows, temperature=0.5)) for who in (None, run.policies["bob"])
+    )
+    assert found["alice/kl_base"] == pytest.approx(np.mean(np.exp(base - said) - 1 + said - base), rel=1e-3)
+    assert found["pair/kl_alice_bob"] == pytest.approx(np.mean(said - bob), rel=1e-3)

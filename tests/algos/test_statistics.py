@@ -71,3 +71,8 @@ def test_unknown_scores_are_left_out() -> None:
         bootstrap([np.nan])
     with pytest.raises(ValueError, match="same runs and problems"):
         paired_bootstrap([1.0, 0.0], [1.0])
+
+
+def test_unknown_scores_do_not_pull_the_interval_towards_zero() -> None:
+    found = bootstrap([[1.0, np.nan, 1.0], [np.nan, np.nan, 1.0]])
+    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)

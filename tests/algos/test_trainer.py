@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from algos.config import PRESETS, TINY, TrainConfig, parse_config
 from algos.console import RunConsole
 from algos.divergence import policy_divergence
 from algos.errors import ConfigError
+from algos.optim import OptimConfig
 from algos.play import play
 from algos.run import Run
 from algos.trainer import Interrupted, train
@@ -271,6 +273,15 @@ def test_a_run_that_learned_nothing_says_so(tmp_path: Path) -> None:
     assert "texts that were cut off" in screen.getvalue()
 
 
+def test_a_finished_run_that_is_taken_up_again_is_not_said_to_have_learned_nothing(finished: Path, tmp_path: Path) -> None:
+    screen, again = io.StringIO(), tmp_path / "again"
+    shutil.copytree(finished, again)
+    config = TrainConfig.from_dict(json.loads((again / "config.json").read_text(encoding="utf-8")))
+    train(config, resume=again, console=RunConsole(Console(file=screen, width=120)))
+    assert "Run folder" in screen.getvalue()
+    assert "Nothing was learned" not in screen.getvalue()
+
+
 def test_the_table_speaks_of_the_roles_of_the_game(tmp_path: Path) -> None:
     class Echo(agon_env.Contest):
         roles = ("caller", "echo")
@@ -403,11 +414,27 @@ def test_flags_override_the_preset() -> None:
         ("temperature", 0.0, "temperature must be at least"),
         ("group_size", 1, "a group needs two turns"),
         ("env_options", ("difficulty",), "a contest option is name=value"),
+        ("max_rows", 0, "max_rows must be at least 1"),
+        ("temperature", float("inf"), "temperature must be a finite number, not inf"),
+        ("optim", OptimConfig(learning_rate=float("inf")), "learning_rate must be a finite number"),
+        ("optim", OptimConfig(betas=(0.9, 0.999), eps=float("inf")), "eps must be a finite number"),
     ],
 )
 def test_impossible_configs_are_refused(field: str, value: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(TINY, **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"algorithm": "reinforce", "discount": 2.0}, "discount must be in"),
+        ({"algorithm": "ppo", "gamma": 2.0}, "gamma and lam must be in"),
+    ],
+)
+def test_what_an_algorithm_can_not_take_is_an_error_of_the_config(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        dataclasses.replace(TINY, **changes)
 
 
 def test_a_config_of_another_version_is_refused() -> None:

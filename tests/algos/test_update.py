@@ -100,6 +100,19 @@ def test_the_reference_is_computed_once_for_all_epochs(monkeypatch):
     assert [(who, n) for who, n in scored if n] == [(None, 6)]
 
 
+def test_references_of_several_epochs_are_those_at_the_temperature():
+    once, twice = (learner_of(loss=LossConfig(kl_coef=0.1), learning_rate=0.0, epochs=epochs) for epochs in (1, 2))
+    perturbed = [update_policy(*moved(*each), tiny_rows(6), temperature=0.5, seed=SEED) for each in (once, twice)]
+    assert perturbed[0]["kl_ref"] == pytest.approx(perturbed[1]["kl_ref"], rel=1e-4)
+
+
+def moved(learner, policy):
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.05)
+    return learner, policy
+
+
 # --- the sampler is not quite the learner ---
 
 
@@ -147,3 +160,13 @@ def test_the_ratio_starts_at_one_though_the_sampler_was_off():
     stats = update(other, same, rows)
     assert stats["ratio_max"] == pytest.approx(1, abs=1e-4)
     assert 0 < stats["sampler_capped"] < 1
+
+
+def test_the_sampler_is_compared_at_its_temperature():
+    learner, alice = moved(*learner_of(loss=LossConfig(sampler_correction="token")))
+    rows = [
+        replace(row, old_logprobs=old)
+        for row, old in zip(tiny_rows(6), learner.logprobs(alice, tiny_rows(6), temperature=0.5), strict=True)
+    ]
+    _, stats = correct_sampler(learner, alice, rows, temperature=0.5)
+    assert (stats["sampler_kl"], stats["sampler_weight"]) == (pytest.approx(0, abs=1e-5), pytest.approx(1, abs=1e-4))

@@ -31,6 +31,13 @@ def test_new_results_outweigh_old_ones() -> None:
     assert rates.rate("alice", "bob") < 0.4
 
 
+def test_what_counts_less_counts_less_as_a_win_and_as_a_game() -> None:
+    rates = WinRates()
+    for _ in range(5):
+        rates.record("alice", "bob", [1.0] * 10)
+    assert rates.rate("alice", "bob") > 0.95
+
+
 def test_state_survives_json_to_the_last_bit() -> None:
     rates, again = WinRates(), WinRates()
     for count in (3, 7, 11):
