@@ -16,8 +16,10 @@ from algos.losses import kl_estimate
 from algos.policies import same_tokens
 from algos.types import Row, Stats, Turn
 
-PROBE_ROWS = 16
-"""Rows on which the policies are compared at every step."""
+PROBE_ROWS = (4, 16)
+"""Least and most rows on which the policies are compared at every step."""
+PROBE_SHARE = 8
+"""Between these, one in so many of what a policy said is taken, so that the comparison costs little of the step."""
 
 
 def policy_divergence(
@@ -30,7 +32,7 @@ def policy_divergence(
     """
     stats: Stats = {}
     for one, other in pairwise(policies.values()):
-        probe = _probe(turns, one.name)
+        probe = probe_rows(turns, one.name)
         if not probe or not same_tokens(one, other):
             continue
         own, others = (learners[policy.name].logprobs(policy, probe, temperature=temperature) for policy in (one, other))
@@ -46,7 +48,7 @@ def base_divergence(
     """Return how far each policy was from its base when it sampled: KL(policy ‖ base) per token, on some of its turns."""
     stats: Stats = {}
     for name in policies:
-        probe = _probe(turns, name)
+        probe = probe_rows(turns, name)
         base = learners[name].logprobs(None, probe, temperature=temperature)
         own_N, base_N = ([p for row in rows for p in row] for rows in ([row.old_logprobs for row in probe], base))
         if own_N:
@@ -61,6 +63,9 @@ def disagreement(contests: Sequence[Contest]) -> Stats:
     return {"pair/disagreement": fmean(known)} if known else {}
 
 
-def _probe(turns: Sequence[Turn], policy: str) -> list[Row]:
+def probe_rows(turns: Sequence[Turn], policy: str) -> list[Row]:
+    """Return some of what a policy said, evenly from all of it, so that every problem has its chance."""
     own = [(turn, turn.completion) for turn in turns if turn.policy == policy and turn.completion is not None]
-    return [Row(turn.prompt_ids, said.token_ids, said.logprobs, advantage=0.0) for turn, said in own[:PROBE_ROWS]]
+    least, most = PROBE_ROWS
+    stride = -(-len(own) // min(most, max(least, len(own) // PROBE_SHARE)))
+    return [Row(turn.prompt_ids, said.token_ids, said.logprobs, advantage=0.0) for turn, said in own[:: max(1, stride)]]

@@ -1,6 +1,6 @@
 """One cooperative step of two agents: agon-env's trainer against CoMLRL's `MAGRPOTrainer`; prints JSON.
 
-    python benchmarks/step_vs_comlrl.py [--python PYTHON] [--output step_vs_comlrl.json]
+    python benchmarks/step_vs_comlrl.py [--python PYTHON] [--parts speed memory] [--output step_vs_comlrl.json]
 
 Needs `pip install 'agon-env[bench]'`, or an environment of its own for CoMLRL (it brings wandb and more), whose
 interpreter is named by `--python` and must have agon-env too.
@@ -9,7 +9,9 @@ In a step every agent answers every problem in a group, a team reward pays both,
 by side, as CoMLRL's do: agon-env plays its duel without exchange, so that both sides read the same prompts. Model, rewards,
 group size and the number of sampled tokens are the same. What differs is what is compared: CoMLRL trains one full copy of
 the model per agent (`comlrl`; `comlrl_lora` gives each copy a PEFT adapter of the same rank instead), agon-env two
-adapters on one frozen base. Each side is a process of its own; the sides take turns step by step.
+adapters on one frozen base. CoMLRL's defaults are kept where they do not name the workload, but for its buffer: all
+problems are updated on together, not two by two, which is the faster way. Each side is a process of its own; the sides take
+turns step by step. Speed is measured on a small model and memory on a real one, both with small batches: a minute or two each.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from steps import LEARNING_RATE, Steps, Workload, prompts, race, resolve_model, 
 
 MAX_EPOCHS = 10_000
 SIDES = ("agon", "comlrl", "comlrl_lora")
+PARTS = ("speed", "memory")
 
 
 class _Over(Exception):
@@ -100,11 +103,12 @@ def run_comlrl(work: Workload, steps: Steps, *, lora: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--speed", type=int, nargs=3, default=[8, 8, 64], metavar=("PROBLEMS", "GROUP", "TOKENS"))
-    parser.add_argument("--memory", type=int, nargs=3, default=[2, 4, 16], metavar=("PROBLEMS", "GROUP", "TOKENS"))
+    parser.add_argument("--speed", type=int, nargs=3, default=[8, 8, 32], metavar=("PROBLEMS", "GROUP", "TOKENS"))
+    parser.add_argument("--memory", type=int, nargs=3, default=[2, 2, 8], metavar=("PROBLEMS", "GROUP", "TOKENS"))
     parser.add_argument("--models", nargs=2, default=["embedded", "smollm2-135m"], help="for speed, and for memory")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rank", type=int, default=8)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, nargs=2, default=[5, 5], help="measured steps of each side, for either model")
     parser.add_argument("--warmup", type=int, default=1, help="steps before")
     parser.add_argument("--python", default=sys.executable, help="interpreter that has comlrl and agon-env")
@@ -121,7 +125,10 @@ def main() -> None:
         return
     results = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, sizes, steps in zip(arguments.models, (arguments.speed, arguments.memory), arguments.steps, strict=True):
+        all_sizes = (arguments.speed, arguments.memory)
+        for part, name, sizes, steps in zip(PARTS, arguments.models, all_sizes, arguments.steps, strict=True):
+            if part not in arguments.parts:
+                continue
             model = resolve_model(name, Path(folder) / "tiny")
             work = Workload(model, *sizes, rank=arguments.rank, threads=arguments.threads)
             results[name] = race(__file__, SIDES, work, steps=steps, warmup=arguments.warmup, python=arguments.python)

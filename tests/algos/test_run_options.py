@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from agents.sampling import Completion
-from algos.divergence import PROBE_ROWS, base_divergence, policy_divergence
+from algos.divergence import base_divergence, policy_divergence, probe_rows
 from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
 from algos.optim import OptimConfig
 from algos.play import play
 from algos.trainer import Run
-from algos.types import Batch, Row
+from algos.types import Batch, Turn
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +119,23 @@ def test_divergences_are_those_at_the_temperature_of_the_samples(model: Path) ->
         turns = play(run)[0].turns
     found = base_divergence(run.policies, run.learners, turns, temperature=0.5)
     found |= policy_divergence(run.policies, run.learners, turns, temperature=0.5)
-    own = [turn for turn in turns if turn.policy == "alice"][:PROBE_ROWS]
-    said = np.concatenate([turn.completion.logprobs for turn in own if turn.completion is not None])
-    rows = [Row(t.prompt_ids, t.completion.token_ids, t.completion.logprobs, 0.0) for t in own if t.completion is not None]
+    rows = probe_rows(turns, "alice")
+    said = np.concatenate([row.old_logprobs for row in rows])
     base, bob = (
         np.concatenate(run.learners["alice"].logprobs(who, rows, temperature=0.5)) for who in (None, run.policies["bob"])
     )
     assert found["alice/kl_base"] == pytest.approx(np.mean(np.exp(base - said) - 1 + said - base), rel=1e-3)
     assert found["pair/kl_alice_bob"] == pytest.approx(np.mean(said - bob), rel=1e-3)
+
+
+@pytest.mark.parametrize(("said", "compared"), [(0, 0), (1, 1), (3, 3), (4, 4), (24, 4), (64, 8), (1000, 16)])
+def test_policies_are_compared_on_few_turns_from_all_of_a_step(said: int, compared: int) -> None:
+    completion = Completion((1,), (-1.0,), "stop")
+    turns = [
+        Turn("drafter", name, "drafter", index, index, (index,), completion, "", 0.0, {}, 0.0)
+        for index in range(said)
+        for name in ("alice", "bob")
+    ]
+    places = [row.prompt_ids[0] for row in probe_rows(turns, "alice")]
+    assert abs(len(places) - compared) <= 1
+    assert not places or max(places) >= said - -(-said // len(places))
