@@ -67,6 +67,10 @@ def bootstrap(scores_SN: ArrayLike, *, resamples: int = 4000, seed: int = 0) -> 
     Both are drawn anew, with replacement, in every resample (the pigeonhole bootstrap, Owen 2007): other runs on
     other problems could have been had. The interval is of percentiles; one run counts as the only one there is.
 
+    Three runs say little of how much runs differ. On simulated differences over 512 problems, 95 % intervals of 3 runs
+    covered the truth in 98 % of cases where runs did not differ in expectation, in 94 % where their means had a standard
+    deviation of 3 points, and in 89 % at 6 points; with 5 runs in 94 % at 6 points.
+
     Args:
         scores_SN: of S runs on the same N problems, shape [S, N] or [N]; NaN where a score is not known.
         resamples: how many.

@@ -94,6 +94,16 @@ def test_by_win_rate_the_most_surely_beaten_goes_first_and_never_the_newest() ->
     assert rates.rate("alice", "bob@1") == 0.5  # forgotten with it
 
 
+def test_the_newest_stays_though_all_others_are_harder_to_beat() -> None:
+    pool, _ = tiny_pool("hard", size=2)
+    rates = WinRates()
+    for step in range(2):
+        pool.begin(step, rates)
+        rates.record("alice", f"bob@{step}", [0.1 * (step + 1)] * 50)
+    pool.begin(2, rates)  # whom nobody has met yet
+    assert pool.names("bob") == ("bob@0", "bob@2")
+
+
 @pytest.mark.parametrize("weighting", ["uniform", "recent", "hard"])
 def test_who_is_drawn(weighting: str) -> None:
     pool, _ = tiny_pool(weighting)
