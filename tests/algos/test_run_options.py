@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import algos.run as run_module
 from agents.sampling import Completion
 from algos.divergence import base_divergence, policy_divergence, probe_rows
 from algos.length_penalty import LengthPenalty
@@ -14,7 +15,7 @@ from algos.losses import LossConfig
 from algos.optim import OptimConfig
 from algos.play import play
 from algos.trainer import Run
-from algos.types import Batch, Turn
+from algos.types import Batch, Stats, Turn
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +140,21 @@ def test_policies_are_compared_on_few_turns_from_all_of_a_step(said: int, compar
     places = [row.prompt_ids[0] for row in probe_rows(turns, "alice")]
     assert abs(len(places) - compared) <= 1
     assert not places or max(places) >= said - -(-said // len(places))
+
+
+def test_minibatches_are_drawn_anew_at_every_step(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: dict[str, list[tuple[int, ...]]] = {"policy": [], "critic": []}
+    for learner, name in (("policy", "update_policy"), ("critic", "update_critic")):
+
+        def seen(
+            *args: object, seed: tuple[int, ...], who: str = learner, update: object = getattr(run_module, name), **rest: object
+        ) -> Stats:
+            seeds[who].append(tuple(seed))
+            return update(*args, seed=seed, **rest)
+
+        monkeypatch.setattr(run_module, name, seen)
+    with bandit.registered():
+        run = Run.of(bandit.config(model, "ppo", env="tests/Alone-v0", group_size=2, seed=7))
+        for _ in range(3):
+            run.advance()
+    assert all(len(set(own)) == 3 and all(seed[0] == 7 for seed in own) for own in seeds.values())
