@@ -48,6 +48,16 @@ def test_every_row_is_judged_on_the_same_problems_and_trained_with_the_same_budg
             assert SMALL.budget <= cell["training"]["tokens"] < SMALL.budget + 2 * 4 * SMALL.train.max_tokens
 
 
+def test_every_seed_trains_and_answers_with_luck_of_its_own(finished: MatrixConfig) -> None:
+    folder = Path(finished.output_dir)
+    cells = [json.loads((folder / "cells" / f"zero_shot-seed{n}.json").read_text(encoding="utf-8")) for n in range(SMALL.seeds)]
+    assert len({cell["figures"]["mean_tokens"] for cell in cells}) == SMALL.seeds  # the same base on the same problems
+    for name in ("grpo", "agon"):
+        runs = [folder / "runs" / f"{name}-seed{number}" for number in range(SMALL.seeds)]
+        assert [json.loads((run / "config.json").read_text(encoding="utf-8"))["seed"] for run in runs] == [0, 1]
+        assert len({(run / "alice" / "adapter_model.safetensors").read_bytes() for run in runs}) == SMALL.seeds
+
+
 def test_what_a_row_shows_is_counted_from_its_scores(finished: MatrixConfig) -> None:
     folder = Path(finished.output_dir)
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
