@@ -63,8 +63,10 @@ def _check_disjoint(contest: Contest, held_out: Contest) -> None:
 
 
 def _check_groups(config: TrainConfig, roles: Sequence[str]) -> None:
-    """Refuse groups of one, from which nothing can be learned."""
-    if len(roles) == 1 and config.group_size < 2:
-        raise ConfigError("a contest for one player has no answers to a draft: a group needs group_size of at least 2")
+    """Refuse groups of one, from which nothing can be learned, and answers that nobody gives."""
+    if len(roles) == 1 and config.answers > 1:
+        raise ConfigError(
+            f"a contest for one player has no answers to a draft: raise group_size instead of answers={config.answers}"
+        )
     if config.group_by == "position" and config.answers < 2 and len(roles) > 1:
         raise ConfigError('group_by="position" compares the answers to one draft, so answers must be at least 2')
