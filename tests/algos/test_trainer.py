@@ -334,7 +334,7 @@ def test_options_are_read_as_json_or_as_python() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"env": "ArithmeticSolo-v0", "algorithm": "grpo", "group_size": 1, "answers": 8}, "raise group_size instead of answers=8"),
+        ({"env": "ArithmeticSolo-v0", "algorithm": "grpo", "group_size": 1, "answers": 8}, "group_size instead of answers=8"),
         ({"group_by": "position"}, "answers must be at least 2"),
         ({"env_options": ("exchange=maybe",)}, "exchange must be True or False"),
     ],

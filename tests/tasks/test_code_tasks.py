@@ -172,9 +172,14 @@ def test_rows_of_livecodebench():
     assert tests.tests == ({"args": [1, [2, 3]], "expected": 6},)
     assert "def add" in problem.question
     assert VERIFIER.judge("class Solution:\n    def add(self, a, b):\n        return a + sum(b)", tests).result == "pass"
-    as_started = "class Solution:\n    def add(self, a: int, b: List[int]) -> int:\n        return pow(a, 1) + reduce(operator.add, b)"
+    as_started = (
+        "class Solution:\n    def add(self, a: int, b: List[int]) -> int:\n        return pow(a, 1) + reduce(operator.add, b)"
+    )
     assert VERIFIER.judge(as_started, tests).result == "pass"
-    assert VERIFIER.judge(as_started.replace("pow(a, 1)", "a + 1").replace("reduce(operator.add, b)", "sum(b)"), tests).result == "fail"
+    assert (
+        VERIFIER.judge(as_started.replace("pow(a, 1)", "a + 1").replace("reduce(operator.add, b)", "sum(b)"), tests).result
+        == "fail"
+    )
 
 
 class Bomb:
