@@ -29,13 +29,12 @@ import tyro
 from rich.console import Console
 
 import agon_env
-from agents.policy import LLMPolicy
-from agents.sampling import SamplingParams
 from agents.shared_base import SharedBase
 from algos.config import PRESETS, TINY, TrainConfig, load_config
 from algos.console import RunConsole
 from algos.errors import ConfigError
 from algos.evaluate import evaluate
+from algos.policies import make_policy
 from algos.records import Record
 from algos.run_folder import write_json
 from algos.statistics import majority_score
@@ -145,7 +144,6 @@ class MatrixConfig:
             raise ConfigError(f"name at least one row: {', '.join(CELLS)}")
         if "Duel" not in self.train.env and not self.solo_env:
             raise ConfigError(f"{self.train.env} has no Duel in its name: name the contest for one player, solo_env")
-
         for name, needed in (("rival_models", ()), ("opponent", "rival")):
             if getattr(self.train, name) != needed:
                 raise ConfigError(f"the rows have one base, and no opponents but each other: leave out train.{name}")
@@ -208,7 +206,10 @@ def run_matrix(config: MatrixConfig, *, console: RunConsole | None = None) -> di
     with console.progress("trained and judged:", len(jobs)) as tick:
         for number, (training, seed) in enumerate(_do(config, jobs), 1):
             tick(number, f"{training or 'untrained'}, seed {seed}")
-    cells = {name: [_read(_cell_file(folder, name, seed)) for seed in range(config.seeds)] for name in config.rows}
+    cells = {
+        name: [json.loads(_cell_file(folder, name, seed).read_text(encoding="utf-8")) for seed in range(config.seeds)]
+        for name in config.rows
+    }
     return write_report(folder, cells, config)
 
 
@@ -265,27 +266,32 @@ def judge(config: MatrixConfig, deployment: Deployment, *, run: Path | None, see
     if train.threads:
         torch.set_num_threads(train.threads)
     alone = deployment in ("single", "majority")
-    contest = agon_env.make(config.solo if alone else train.env, **train.contest_options())
-    contest = agon_env.make(config.solo if alone else train.env, **{**train.contest_options(), **contest.held_out})
+    env, env_options = config.solo if alone else train.env, train.contest_options()
+    contest = agon_env.make(env, **{**env_options, **agon_env.make(env, **env_options).held_out})
     base = SharedBase.load(train.model, device=None if train.device == "auto" else train.device)
-    policies = _policies(base, config, run)
+    if run is None:
+        policies = [make_policy(base, None, train)]
+    else:
+        names = load_config(run).make_algorithm().policies
+        policies = [make_policy(base, name, train, adapter=run / name) for name in names]
     seats = policies if deployment == "cascade" else policies[:1]
     players = {player: seats[place % len(seats)] for place, player in enumerate(contest.players)}
+    answers = 2 if deployment == "majority" else 1
     found, _ = evaluate(
         lambda: copy.deepcopy(contest),
         players,
         problems=config.problems,
         params=policies[0].params,
-        samples=2 if deployment == "majority" else 1,
+        samples=answers,
         seed=seed,
     )
-    problems = len(found.records) // (2 if deployment == "majority" else 1)
+    problems = len(found.records) // answers
     samples = [found.records[first::problems] for first in range(problems)]
     scores = [_score(group) for group in samples]
     return {
         "problems": [group[0].problem for group in samples],
         "scores": scores,
-        "figures": {**found.summary(), "tokens_per_answer": (found.tokens_per_problem or 0.0) * len(samples[0])},
+        "figures": {**found.summary(), "tokens_per_answer": (found.tokens_per_problem or 0.0) * answers},
     }
 
 
@@ -293,15 +299,6 @@ def _score(group: Sequence[Record]) -> float | None:
     """Return the score of the answer to a problem: the one there is, or the vote of several."""
     known = [(record.answers[record.roles[-1]], record.last) for record in group if record.last is not None]
     return majority_score([answer for answer, _ in known], [score for _, score in known]) if known else None
-
-
-def _policies(base: SharedBase, config: MatrixConfig, run: Path | None) -> list[LLMPolicy]:
-    train = config.train
-    params = SamplingParams(max_tokens=train.max_tokens, temperature=train.temperature)
-    options: dict[str, Any] = {"params": params, "thinking": train.thinking, "on_long_prompt": train.on_long_prompt}
-    if run is None:
-        return [base.policy(None, **options)]
-    return [base.policy(name, adapter=run / name, **options) for name in load_config(run).make_algorithm().policies]
 
 
 def _spent(run: Path) -> dict[str, Any]:
@@ -329,7 +326,3 @@ def _claim(folder: Path, config: MatrixConfig) -> None:
 
 def _cell_file(folder: Path, name: str, seed: int) -> Path:
     return folder / "cells" / f"{name}-seed{seed}.json"
-
-
-def _read(file: Path) -> dict[str, Any]:
-    return dict(json.loads(file.read_text(encoding="utf-8")))
