@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -25,26 +25,17 @@ from algos.rollouts import rollout
 if TYPE_CHECKING:
     from algos.run import Run
 
-OPPONENTS = ("base", "oracle", "random", "copycat")
-"""Players that stand still, by the names that `scorecard` takes."""
 PROBE_PROBLEMS = 16
 """Problems on which the divergence of the policies is estimated."""
 
 
-def scorecard(
-    run: Run,
-    *,
-    samples: int = 1,
-    against: Sequence[str] = (),
-    on_contest: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
+def scorecard(run: Run, *, samples: int = 1, against: Sequence[str] = ()) -> dict[str, Any]:
     """Play held-out problems with the policies of a run, and return the figures as plain JSON values.
 
     Args:
         run: whose policies, contest, problems and seed are taken.
         samples: contests on each problem; from 2 on there are pass@k, majority votes and the disagreement of drafts.
         against: opponents of each policy: "base" is its own frozen base, others are names that `agents.make` knows.
-        on_contest: told how many contests of the policies among themselves have ended.
 
     Returns:
         The figures of `Evaluation.summary`, and of its parts: `by_difficulty`, `by_topic`, `by_order` (who answers whom);
@@ -59,7 +50,6 @@ def scorecard(
         samples=samples,
         seed=run.config.seed,
         sample=run.sample,
-        on_contest=on_contest,
     )
     card = judged.summary() | _parts(judged)
     if len(run.held_out.roles) > 1:

@@ -15,8 +15,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from learner_fixtures import COMMON, tiny_tokenizer
-from transformers import Qwen3Config, Qwen3ForCausalLM
 
 import agon_env
 from agents.policy import LLMPolicy
@@ -75,19 +73,6 @@ def registered() -> Iterator[None]:
         yield
     finally:
         del agon_env.registry[ENV]
-
-
-def save_model(folder: Path) -> Path:
-    """Write a random model of one layer that knows 37 words."""
-    torch.manual_seed(0)
-    model = Qwen3ForCausalLM(Qwen3Config(**COMMON | {"hidden_size": 64, "num_hidden_layers": 1}, tie_word_embeddings=True))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(std=0.15)
-    model.save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return folder
 
 
 def config(model: Path, **changes: Any) -> TrainConfig:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
+import bandit
 import pennies
 import pytest
 
@@ -17,7 +18,7 @@ POOL = {"opponent": "pool:win_rate", "opponents_per_step": 4, "snapshot_every": 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pennies.registered():
-        yield pennies.save_model(tmp_path_factory.mktemp("model"))
+        yield bandit.save_model(tmp_path_factory.mktemp("model"))
 
 
 def late(run: Run) -> float:
