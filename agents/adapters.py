@@ -14,16 +14,12 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
-import os
 import re
-import shutil
 import threading
 import types
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,53 +27,19 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from agents.adapter_files import AdapterSpec, read_folder, write_folder
 from agents.errors import AdapterError, AdapterMismatch, AdapterSwitched
 from agents.lora import LoraWeights, lora_linear
 
 BASE = "base"
 """The name of no adapter at all: the frozen model itself."""
 
-WEIGHTS_FILE = "adapter_model.safetensors"
-CONFIG_FILE = "adapter_config.json"
-
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _TOWERS = re.compile(r"(^|\.)(embed_)?(vision|visual|audio)")
 """Parts of multimodal models that never see text."""
-
-_FREE_FIELDS = {
-    # read into the spec, or their tensors show whether they fit
-    *("r", "lora_alpha", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern"),
-    # about training, or about the file
-    *("lora_dropout", "inference_mode", "task_type", "base_model_name_or_path", "revision", "peft_version", "auto_mapping"),
-    # about the start alone, or without effect while another field has its default
-    *("loftq_config", "eva_config", "corda_config", "lora_ga_config", "megatron_core", "qalora_group_size"),
-    # set by PEFT, by the kind of layer
-    "fan_in_fan_out",
-}
-"""Fields of a saved configuration that may have any value."""
-_STARTS = (True, False, "gaussian", "orthogonal", "eva")
-"""Values of `init_lora_weights` that leave the base's weights alone."""
-
-
-@dataclass(frozen=True)
-class AdapterSpec:
-    """The shape of a LoRA adapter. There is no dropout: old and new log-probabilities must agree."""
-
-    rank: int = 32
-    """Rank of the two factors."""
-    alpha: float | None = None
-    """The update is scaled by alpha / rank; None is 2 · rank."""
-    target_modules: str | tuple[str, ...] = "all-linear"
-    """Names of the linear layers that are adapted; "all-linear" takes every one but the output head."""
-
-    def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ValueError(f"the rank of an adapter must be at least 1, not {self.rank}")
 
 
 class Adapters:
@@ -212,24 +174,10 @@ class Adapters:
     def save(self, name: str, folder: str | Path) -> None:
         """Write one adapter to its own folder, in the layout that `PeftModel.from_pretrained` loads.
 
-        The folder is complete or absent: it is written aside and renamed.
+        The folder is complete or absent.
         """
-        folder = Path(folder)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        aside, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{end}") for end in ("new", "old"))
-        for left_over in (aside, old):
-            shutil.rmtree(left_over, ignore_errors=True)
-        aside.mkdir()
         tensors = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in self.state(name).items()}
-        save_file(tensors, aside / WEIGHTS_FILE, metadata={"format": "pt"})
-        self._saved_config(name).save_pretrained(str(aside))
-        for path in aside.iterdir():
-            _sync(path)
-        if folder.exists():
-            folder.rename(old)
-        aside.rename(folder)
-        _sync(folder.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        write_folder(folder, tensors, self._saved_config(name))
 
     def load(self, name: str, folder: str | Path) -> None:
         """Read the weights of an adapter from a folder that `save` or PEFT wrote.
@@ -436,66 +384,7 @@ def _restore(flags: list[tuple[nn.Parameter, bool]]) -> None:
         parameter.requires_grad_(requires_grad)
 
 
-def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the configuration of a saved adapter.
-
-    Raises:
-        AdapterMismatch: the folder does not hold one, or one that is not plain LoRA.
-    """
-    weights, config = Path(folder) / WEIGHTS_FILE, Path(folder) / CONFIG_FILE
-    if not weights.is_file() or not config.is_file():
-        raise AdapterMismatch(f"{folder} holds no adapter: it lacks {config.name if weights.is_file() else weights.name}")
-    try:
-        tensors, saved = load_file(weights), dict(json.loads(config.read_text(encoding="utf-8")))
-    except (SafetensorError, ValueError, TypeError) as error:
-        raise AdapterMismatch(f"the adapter in {folder} can't be read: {error}") from error
-    return tensors, _checked_config(saved, folder)
-
-
-def read_spec(folder: str | Path) -> AdapterSpec:
-    """Return the shape of a saved adapter."""
-    _, config = read_folder(folder)
-    targets = config["target_modules"]
-    return AdapterSpec(
-        rank=config["r"],
-        alpha=config["lora_alpha"],
-        target_modules=targets if isinstance(targets, str) else tuple(targets),
-    )
-
-
-def _checked_config(saved: dict[str, Any], folder: str | Path) -> dict[str, Any]:
-    """Return a saved configuration with PEFT's defaults in its gaps, if the adapter is plain LoRA.
-
-    Anything else would be computed otherwise than it was trained, without a sign: other scales for some layers,
-    changed base weights, another kind of layer.
-    """
-    plain = LoraConfig().to_dict()
-    config = {**plain, **saved}
-    start = config.pop("init_lora_weights")
-    odd = {field: value for field, value in config.items() if field not in _FREE_FIELDS and value != plain.get(field)}
-    odd = {field: value for field, value in odd.items() if value or plain.get(field)}  # None, False and {} are alike
-    if start not in _STARTS:
-        odd["init_lora_weights"] = start
-    if odd:
-        field, value = next(iter(odd.items()))
-        raise AdapterMismatch(
-            f"the adapter in {folder} has {field}={value!r}, which plain LoRA does not; "
-            "merge it into its base with PEFT, or train one without that option"
-        )
-    if not config["target_modules"]:
-        raise AdapterMismatch(f"the adapter in {folder} does not say which layers it adapts (target_modules)")
-    return config
-
-
 def _decoder(model: PreTrainedModel) -> nn.Module:
     """Return the part of the model whose output every gradient passes through, whoever computes the logits."""
     decoder = model.get_decoder()
     return decoder if isinstance(decoder, nn.Module) else model
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agents.adapters import BASE, Adapters, AdapterSpec, read_spec
+from agents.adapter_files import AdapterSpec, read_spec
+from agents.adapters import BASE, Adapters
 from agents.engines.torch import TorchEngine
 from agents.loading import eos_token_ids, load_model
 from agents.policy import LLMPolicy

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 import agents
-from agents.adapters import CONFIG_FILE
+from agents.adapter_files import CONFIG_FILE
 from agents.agent import Agent
 from agents.policy import LLMPolicy
 from agon_env.contest import Contest

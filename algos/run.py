@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.adapters import AdapterSpec
+from agents.adapter_files import AdapterSpec
 from agents.engines.torch import TorchEngine
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams

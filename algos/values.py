@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from agents.adapters import AdapterSpec
+from agents.adapter_files import AdapterSpec
 from agents.policy import LLMPolicy
 from algos.batching import Completions
 from algos.learner import LocalLearner

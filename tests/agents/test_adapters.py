@@ -11,7 +11,8 @@ from tiny_models import FAMILIES, stir, tiny_base, tiny_model
 from torch import Tensor
 from transformers import AutoModelForCausalLM, Gemma4Config, Qwen3Config
 
-from agents.adapters import Adapters, AdapterSpec
+from agents.adapter_files import AdapterSpec
+from agents.adapters import Adapters
 from agents.errors import AdapterError, AdapterMismatch, AdapterSwitched, ChatTemplateMissing
 from agents.shared_base import SharedBase
 
@@ -331,7 +332,7 @@ def test_a_failed_save_leaves_the_old_folder(base: SharedBase, tmp_path: Path, m
     def full(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("agents.adapters.save_file", full)
+    monkeypatch.setattr("agents.adapter_files.save_file", full)
     with pytest.raises(OSError, match="no space"):
         base.save("bob", tmp_path / "a")
     assert (tmp_path / "a" / "adapter_model.safetensors").read_bytes() == before

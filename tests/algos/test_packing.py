@@ -6,7 +6,8 @@ import pytest
 import torch
 from learner_fixtures import VOCABULARY, plain_logprobs, tiny_base, tiny_model, tiny_rows
 
-from agents.adapters import Adapters, AdapterSpec
+from agents.adapter_files import AdapterSpec
+from agents.adapters import Adapters
 from algos.batching import pad_rows
 from algos.learner import LocalLearner
 from algos.logprobs import token_logprobs

@@ -7,7 +7,7 @@ import pytest
 import torch
 from learner_fixtures import tiny_base, tiny_rows
 
-from agents.adapters import AdapterSpec
+from agents.adapter_files import AdapterSpec
 from agents.errors import AdapterError
 from algos.learner import LocalLearner, NonFiniteUpdate, OptimConfig
 from algos.types import Batch
