@@ -321,6 +321,7 @@ def parse_config(
     *,
     default: TrainConfig = TINY,
     description: str = "Train policies by letting them compete",
+    prog: str | None = None,
 ) -> tuple[TrainConfig, Path | None]:
     """Read a config from the command line.
 
@@ -331,6 +332,7 @@ def parse_config(
         args: the arguments; default: those of the process.
         default: the config that counts when neither a preset nor a run is named.
         description: what `--help` says first.
+        prog: what the help calls the command; default: the name of the script.
 
     Returns:
         The config, and the folder of the run to go on with, if any.
@@ -344,7 +346,7 @@ def parse_config(
     elif known.preset is not None:
         default = PRESETS[known.preset]
     text = f"{description}\n\nAlso: --preset {{{','.join(PRESETS)}}}, which the other flags override, and --resume FOLDER."
-    return tyro.cli(TrainConfig, args=rest, default=default, description=text), known.resume
+    return tyro.cli(TrainConfig, args=rest, default=default, description=text, prog=prog), known.resume
 
 
 def load_config(run: Path) -> TrainConfig:

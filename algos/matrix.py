@@ -172,18 +172,22 @@ class MatrixConfig:
         )
 
 
-def parse_matrix(args: Sequence[str] | None = None, *, description: str = "Train and judge every row") -> MatrixConfig:
+def parse_matrix(
+    args: Sequence[str] | None = None, *, description: str = "Train and judge every row", prog: str | None = None
+) -> MatrixConfig:
     """Read a config from the command line; `--preset NAME` is what the rows have in common.
 
     Args:
         args: the arguments; default: those of the process.
         description: what `--help` says first.
+        prog: what the help calls the command; default: the name of the script.
     """
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--preset", choices=list(PRESETS), default="tiny")
     known, rest = first.parse_known_args(sys.argv[1:] if args is None else args)
     text = f"{description}\n\nAlso: --preset {{{','.join(PRESETS)}}}, which the flags --train.… override."
-    return tyro.cli(MatrixConfig, args=rest, default=MatrixConfig(train=PRESETS[known.preset]), description=text)
+    default = MatrixConfig(train=PRESETS[known.preset])
+    return tyro.cli(MatrixConfig, args=rest, default=default, description=text, prog=prog)
 
 
 def run_matrix(config: MatrixConfig, *, console: RunConsole | None = None) -> dict[str, Any]:

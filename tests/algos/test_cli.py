@@ -1,6 +1,8 @@
 """The console script: exit codes, and messages instead of tracebacks."""
 
+import importlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -9,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from algos import cli
+from algos.commands import COMMANDS, DONE, INTERRUPTED, USAGE
+from algos.commands.envs import LARGE_NAMESPACE
 
 ROOT = Path(__file__).parents[2]
+NARROW = {**os.environ, "COLUMNS": "80"}
 FAST = [
     "--env-options",
     "difficulty=2",
@@ -48,7 +53,7 @@ def test_envs_keeps_ids_whole_and_large_namespaces_short(
 ) -> None:
     import agon_env
 
-    large = [f"LargeTest/Contest{number}-v0" for number in range(cli.LARGE_NAMESPACE + 1)]
+    large = [f"LargeTest/Contest{number}-v0" for number in range(LARGE_NAMESPACE + 1)]
     for id in large:
         agon_env.register(id, "agon_env.games:Solo", kwargs={"task": "arithmetic"})
     agon_env.register("tests/" + "Long" * 20 + "-v0", "nowhere:Nothing")
@@ -86,6 +91,38 @@ def test_eval_judges_on_as_many_problems_as_the_run_and_needs_a_step(
     assert f"agon train --resume {run}" in " ".join(capsys.readouterr().err.split())
     assert agon("eval", str(run), "--problems", "0", monkeypatch=monkeypatch) == 2
     assert "--problems 512" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_by_the_line_that_lists_it(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = importlib.import_module(f"algos.commands.{name}")
+    command = module.main if hasattr(module, "main") else module.command
+    assert command.__doc__.split("\n")[0] == COMMANDS[name].summary
+    assert agon(name, "--help", monkeypatch=monkeypatch) == 0
+    assert f"agon {name}" in capsys.readouterr().out
+
+
+def test_help_has_a_line_for_each_command_and_imports_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys; from algos.cli import run; print(run(['--help']), sorted(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60, env=NARROW)
+    *lines, last = shown.stdout.splitlines()
+    assert last.startswith("0 ")
+    assert "torch" not in last
+    assert "tyro" not in last
+    for name, command in COMMANDS.items():
+        assert any(line.split() == [name, *command.summary.split()] for line in lines), name
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_wrong_command_is_told_the_right_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert agon("tran", monkeypatch=monkeypatch) == USAGE
+    assert "Did you mean 'train'" in capsys.readouterr().err
+    assert agon(monkeypatch=monkeypatch) == USAGE
+    assert "agon COMMAND" in capsys.readouterr().out
+    assert agon("--version", monkeypatch=monkeypatch) == DONE
+    assert capsys.readouterr().out.startswith("agon-env ")
 
 
 def test_agents_lists_every_player(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,7 +227,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
             process.send_signal(2)
             break
     rest = process.stdout.read()
-    assert process.wait(timeout=120) == cli.INTERRUPTED
+    assert process.wait(timeout=120) == INTERRUPTED
     assert f"agon train --resume {tmp_path / 'run'}" in " ".join(rest.split())
     steps = len((tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     resumed = subprocess.run(

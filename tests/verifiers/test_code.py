@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,7 @@ from agon_env.verifiers.code_tests import BadTests, CodeTests
 from agon_env.verifiers.rescoring import ForeignRow, Judgement, summary, verify_lines
 from agon_env.verifiers.sandbox import Limits
 from algos import cli
+from algos.commands.verify import verify_code
 
 VERIFIER = CodeVerifier(allow_unisolated=True)
 
@@ -456,7 +458,7 @@ def test_the_command_prints_a_line_for_each_row_and_a_summary(tmp_path, capsys, 
         "sys.argv", ["agon", "verify", "code", str(tmp_path / "rows.jsonl"), "--workers", "2", "--deadline", "1"]
     )
     if not CodeVerifier(allow_unisolated=True).sandbox.isolated:
-        monkeypatch.setattr("sys.argv", [*cli.sys.argv, "--allow-unisolated"])
+        monkeypatch.setattr("sys.argv", [*sys.argv, "--allow-unisolated"])
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 0
@@ -474,7 +476,7 @@ def test_the_command_prints_a_line_for_each_row_and_a_summary(tmp_path, capsys, 
     assert all(math.isfinite(result["seconds"]) for result in results)
     assert "sandbox:" in out.err
     with pytest.raises(FileNotFoundError, match="there is no file"):
-        cli.verify_code(tmp_path / "none.jsonl", allow_unisolated=True)
+        verify_code(tmp_path / "none.jsonl", allow_unisolated=True)
 
 
 SHARED = Path(__file__).parents[3] / "shared"

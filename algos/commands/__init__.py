@@ -1,0 +1,83 @@
+"""The commands of `agon`, one module each, imported when it is asked for.
+
+A command is a line in `COMMANDS` and the module of its name in this package, which has
+
+- `command`, a function whose signature and docstring are the command line and its help, and which returns the exit code;
+- or `main(args)`, where the command line can't be read from one signature.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DONE = 0
+FAILED = 1
+"""Exit code when what was asked for was done, and the answer is no: a rule is broken, a file does not replay."""
+USAGE = 2
+"""Exit code for what can't be done as it was asked: a wrong flag, a contest or a folder that does not exist."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A line of `agon --help`."""
+
+    group: str
+    summary: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "envs": Command("Look around", "List the contests that can be made, and broken plug-ins."),
+    "agents": Command("Look around", "List the players that can be made, and broken plug-ins."),
+    "check": Command("Make your own", "Check that a contest keeps the rules of the house."),
+    "train": Command("Train", "Train policies by letting them compete."),
+    "matrix": Command("Train", "Train and judge every row of the paper's table."),
+    "eval": Command("Judge and use", "Judge the trained policies of a run on held-out problems."),
+    "verify": Command("Judge and use", "Judge answers or programs of a file again, offline."),
+}
+"""Name → what `agon --help` says of it, in the order of its groups. The summary is the first line of the command's help."""
+
+
+class NoSuchCommand(Exception):
+    """The message names the nearest command."""
+
+
+def run(name: str, args: Sequence[str]) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        name: a key of `COMMANDS`.
+        args: the arguments after the name.
+
+    Raises:
+        NoSuchCommand: there is no such command.
+        SystemExit: the arguments can't be read, or ask for help.
+    """
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise NoSuchCommand(f"there is no command {name!r}.{hint} agon --help lists them.")
+    module = importlib.import_module(f"{__name__}.{name}")
+    if hasattr(module, "main"):
+        return int(module.main(args))
+    return read_and_call(module.command, args, prog=f"agon {name}")
+
+
+def read_and_call(command: Callable[..., Any] | Mapping[str, Callable[..., Any]], args: Sequence[str], *, prog: str) -> int:
+    """Call a command with what its signature makes of `args`, and return its exit code.
+
+    Args:
+        command: a function; or name → function, where the command has commands of its own.
+        args: the arguments.
+        prog: what the help calls it.
+    """
+    import tyro
+
+    if isinstance(command, Mapping):
+        return int(tyro.extras.subcommand_cli_from_dict(dict(command), args=args, prog=prog))
+    return int(tyro.cli(command, args=args, prog=prog))

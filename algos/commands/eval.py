@@ -1,0 +1,56 @@
+"""`agon eval`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from algos.commands import DONE
+
+
+def command(
+    run: Annotated[Path, tyro.conf.Positional],
+    problems: int | None = None,
+    samples: int = 1,
+    against: tuple[str, ...] = (),
+    seed: int = 0,
+) -> int:
+    """Judge the trained policies of a run on held-out problems.
+
+    The figures are printed as JSON; docs/runs.md explains them.
+
+    Args:
+        run: folder of the run.
+        problems: held-out problems to play. Default: as many as the run was judged on.
+        samples: contests on each problem; from 2 on there are pass@k, majority votes and how often drafts disagree.
+        against: also play against these, which stand still: base, oracle, random, copycat, or any agent.
+        seed: the same seed plays the same contests.
+    """
+    from algos.checkpoint import newest_checkpoint
+    from algos.config import load_config
+    from algos.errors import CheckpointError, ConfigError
+    from algos.run import Run
+    from algos.scorecard import scorecard
+
+    config = load_config(run)
+    problems = config.eval_problems if problems is None else problems
+    if problems < 1:
+        raise ConfigError("there is nothing to judge the run on: name a number of held-out problems, --problems 512")
+    if samples < 1:
+        raise ConfigError(f"samples must be at least 1, not {samples}")
+    checkpoint = newest_checkpoint(run)
+    finished = all((run / name).is_dir() for name in config.make_algorithm().policies)
+    if not finished and (checkpoint is None or checkpoint.name == "step-0"):
+        raise CheckpointError(
+            f"{run} has not saved a step yet, so there is nothing to judge. Go on with: agon train --resume {run}"
+        )
+    trained = Run.of(dataclasses.replace(config, eval_problems=problems, seed=seed))
+    for name, policy in trained.policies.items():  # a finished run that was gone on with has the newest in its checkpoint
+        policy.base.load_adapter(name, (checkpoint or run) / name)
+    card = scorecard(trained, samples=samples, against=against)
+    print(json.dumps({"run": str(run), "env": config.env, **card}, indent=2))
+    return DONE
