@@ -1,0 +1,144 @@
+"""Ratings of players: Bradley–Terry for a finished tournament, Elo while it runs. Pure functions of results.
+
+Both say that a player with the rating r beats one with the rating s with the chance 1 / (1 + 10^((s − r) / 400)). A draw is
+half a win (Bradley & Terry 1952; Elo 1978). A contest of n players counts as the n(n − 1)/2 comparisons of its placement,
+each with the weight 2/n, so that it weighs as much as n − 1 contests of two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algos.statistics import Z95, Estimate
+
+MEAN = 1500.0
+"""The mean rating of the players."""
+SCALE = 400 / math.log(10)
+"""Rating points for one unit of log odds."""
+PRIOR_SD = 700.0
+"""Standard deviation of the normal prior of a rating. Without one, who won always would be infinitely strong."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How one player did against another."""
+
+    player: str
+    rival: str
+    result: float
+    """1 won, 0.5 drawn, 0 lost."""
+    weight: float = 1.0
+
+
+def comparisons(rewards: Mapping[str, float]) -> list[Comparison]:
+    """Return the comparisons that one contest comes to: who was paid more has won against the other.
+
+    Args:
+        rewards: player → reward, of two players or more.
+    """
+    return [
+        Comparison(one, other, (1 + (rewards[one] > rewards[other]) - (rewards[one] < rewards[other])) / 2, 2 / len(rewards))
+        for one, other in combinations(rewards, 2)
+    ]
+
+
+def bradley_terry(players: Sequence[str], results: Iterable[Comparison], *, prior_sd: float = PRIOR_SD) -> dict[str, Estimate]:
+    """Return the most likely rating of each player, with its 95 % interval.
+
+    The maximum of the posterior by Newton's method; intervals from the curvature there (Laplace's approximation), of the
+    rating's distance from the mean of all. A comparison counts as independent of the others, and a draw as uncertain as a
+    win or a loss: where many contests are drawn, the intervals are wider than they need be.
+
+    Args:
+        players: those to rate.
+        results: comparisons between them, in any order.
+        prior_sd: standard deviation of the normal prior, in rating points.
+
+    Returns:
+        Player → rating in Elo points; the ratings have the mean `MEAN`.
+    """
+    place = {player: index for index, player in enumerate(players)}
+    won_NN = np.zeros((len(place), len(place)))
+    for one in results:
+        i, j = place[one.player], place[one.rival]
+        won_NN[i, j] += one.weight * one.result
+        won_NN[j, i] += one.weight * (1 - one.result)
+    strength_N, covariance_NN = _fit(won_NN, precision=(SCALE / prior_sd) ** 2)
+    centre_NN = np.eye(len(place)) - 1 / max(len(place), 1)
+    sd_N = np.sqrt(np.diag(centre_NN @ covariance_NN @ centre_NN))
+    ratings_N, half_N = MEAN + SCALE * (centre_NN @ strength_N), Z95 * SCALE * sd_N
+    return {
+        player: Estimate(float(ratings_N[i]), float(ratings_N[i] - half_N[i]), float(ratings_N[i] + half_N[i]))
+        for player, i in place.items()
+    }
+
+
+def _fit(won_NN: NDArray[np.float64], *, precision: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the strengths that maximise the log posterior, and the inverse of its curvature there.
+
+    Args:
+        won_NN: how often each player beat each other, draws halved.
+        precision: of the normal prior of each strength.
+    """
+    games_NN = won_NN + won_NN.T
+    strength_N = np.zeros(len(won_NN))
+    value = _log_posterior(strength_N, won_NN, precision)
+    while True:
+        chance_NN = 1 / (1 + np.exp(strength_N[None, :] - strength_N[:, None]))
+        gradient_N = (won_NN - games_NN * chance_NN).sum(1) - precision * strength_N
+        information_NN = games_NN * chance_NN * (1 - chance_NN)
+        curvature_NN = np.diag(information_NN.sum(1) + precision) - information_NN
+        step_N = np.linalg.solve(curvature_NN, gradient_N)
+        gain = float(gradient_N @ step_N)
+        if gain < 1e-9:  # of the log posterior: what is left is rounding
+            return strength_N, np.linalg.inv(curvature_NN)
+        size = 1.0
+        while (new := _log_posterior(strength_N + size * step_N, won_NN, precision)) < value and size > 1e-6:
+            size /= 2  # far from the maximum a whole step may overshoot it
+        strength_N, value = strength_N + size * step_N, new
+
+
+def _log_posterior(strength_N: NDArray[np.float64], won_NN: NDArray[np.float64], precision: float) -> float:
+    log_chance_NN = -np.logaddexp(0.0, strength_N[None, :] - strength_N[:, None])
+    return float((won_NN * log_chance_NN).sum() - precision / 2 * (strength_N @ strength_N))
+
+
+def expected(rating: float, rival: float) -> float:
+    """Return the chance that the player with the first rating beats the one with the second."""
+    return 1 / (1 + math.exp((rival - rating) / SCALE))
+
+
+class Elo:
+    """Ratings that follow contest by contest; for show while a tournament runs, as they depend on its order."""
+
+    def __init__(self, *, k: float = 16.0) -> None:
+        """Begin without a record.
+
+        Args:
+            k: most points that one contest of two moves.
+        """
+        self.k = k
+        self._ratings: dict[str, float] = {}
+
+    def rating(self, player: str) -> float:
+        """Return the rating of a player; `MEAN` before its first contest."""
+        return self._ratings.get(player, MEAN)
+
+    def update(self, results: Iterable[Comparison]) -> None:
+        """Count the comparisons of one contest, all against the ratings before it."""
+        before = dict(self._ratings)
+        for one in results:
+            won = one.result - expected(before.get(one.player, MEAN), before.get(one.rival, MEAN))
+            for player, sign in ((one.player, 1), (one.rival, -1)):
+                self._ratings[player] = self.rating(player) + sign * self.k * one.weight * won
+
+    @property
+    def leader(self) -> str | None:
+        """The player with the highest rating, if there is any."""
+        return max(self._ratings, key=lambda player: self._ratings[player], default=None)
