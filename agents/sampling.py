@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from agents.policy import LLMPolicy
@@ -77,6 +77,15 @@ class Request:
     prompts: Sequence[Sequence[int]]
     params: SamplingParams
     seeds: Sequence[int]
+    begun: Sequence[int] | None = None
+    """For each row the tokens at the end of its prompt that were sampled before: it goes on as if it had not stopped."""
+
+
+Row: TypeAlias = tuple[int, int]
+"""A row of several requests: the place of its request, and its own place in that."""
+
+Watch: TypeAlias = Callable[[Sequence[Row], Sequence[int]], Collection[Row]]
+"""Told after every step which rows have said which tokens; returns the rows that end here, cut off."""
 
 
 def sample_many(requests: Sequence[Request]) -> list[list[Completion]]:

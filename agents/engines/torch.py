@@ -26,7 +26,7 @@ from agents.engines.common_block import LeanModel, shares
 from agents.engines.drawing import draw, stream
 from agents.engines.lean import LeanDecoder, fits
 from agents.errors import PromptTooLong
-from agents.sampling import Completion, Request, SamplingParams
+from agents.sampling import Completion, Request, SamplingParams, Watch
 
 if TYPE_CHECKING:
     from agents.policy import LLMPolicy
@@ -110,7 +110,9 @@ class TorchEngine:
         (completions,) = self.sample_many([Request(policy, prompts, params, seeds)], progress=progress)
         return completions
 
-    def sample_many(self, requests: Sequence[Request], *, progress: Progress | None = None) -> list[list[Completion]]:
+    def sample_many(
+        self, requests: Sequence[Request], *, progress: Progress | None = None, watch: Watch | None = None
+    ) -> list[list[Completion]]:
         """Return the completions of several requests; see `agents.sampling.sample_many`.
 
         Requests of one base and temperature share their batches, whatever their adapters are, where that pays.
@@ -118,6 +120,7 @@ class TorchEngine:
         Args:
             requests: whose rows to sample.
             progress: as in `sample`, over the rows of all requests.
+            watch: sees the tokens as they are drawn, and can end rows early.
 
         Raises:
             PromptTooLong: a prompt fills the model's context.
@@ -134,7 +137,7 @@ class TorchEngine:
                 for start in range(0, len(batch), self.max_rows or len(batch)):
                     chunk = batch[start : start + (self.max_rows or len(batch))]
                     shown = _shifted(progress or self.progress, len(completions), len(rows))
-                    found = _sample_batch(make(chunk), chunk, temperature, eos_ids=base.eos_ids, progress=shown)
+                    found = _sample_batch(make(chunk), chunk, temperature, eos_ids=base.eos_ids, progress=shown, watch=watch)
                     completions |= {(row.request, row.place): one for row, one in zip(chunk, found, strict=True)}
         return [[completions[place, index] for index in range(len(request.prompts))] for place, request in enumerate(requests)]
 
@@ -186,13 +189,14 @@ class _Row:
     adapter: str
     prompt: tuple[int, ...]
     seed: int
+    begun: int
     limit: int
 
 
 def _rows(place: int, request: Request) -> list[_Row]:
     """Check a request and take it apart."""
     prompts, seeds, policy = request.prompts, request.seeds, request.policy
-    context = policy.base.context_length
+    context, begun = policy.base.context_length, request.begun or [0] * len(prompts)
     if len(seeds) != len(prompts):
         raise ValueError(f"there are {len(prompts)} prompts but {len(seeds)} seeds; give one seed for each row")
     for seed in seeds:
@@ -204,19 +208,25 @@ def _rows(place: int, request: Request) -> list[_Row]:
         if len(prompt) >= context:
             raise PromptTooLong(f"a prompt of {len(prompt)} tokens fills the context of {context}; shorten it")
     return [
-        _Row(place, index, policy.name, tuple(prompt), int(seed), min(request.params.max_tokens, context - len(prompt)))
-        for index, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True))
+        _Row(place, index, policy.name, tuple(prompt), int(seed), before, min(request.params.max_tokens, context - len(prompt)))
+        for index, (prompt, seed, before) in enumerate(zip(prompts, seeds, begun, strict=True))
     ]
 
 
 def _sample_batch(
-    decoder: Decoder, batch: Sequence[_Row], temperature: float, *, eos_ids: frozenset[int], progress: Progress | None
+    decoder: Decoder,
+    batch: Sequence[_Row],
+    temperature: float,
+    *,
+    eos_ids: frozenset[int],
+    progress: Progress | None,
+    watch: Watch | None,
 ) -> list[Completion]:
     device, rows, limits = decoder.device, len(batch), [row.limit for row in batch]
     longest = max(limits)
     eos_E = torch.tensor(sorted(eos_ids), device=device, dtype=torch.long)
     limit_B = torch.tensor(limits, device=device)
-    uniform_TB = torch.from_numpy(np.stack([stream(row.seed, longest) for row in batch], 1)).to(device)
+    uniform_TB = torch.from_numpy(np.stack([stream(row.seed, row.begun + longest)[row.begun :] for row in batch], 1)).to(device)
     keys = [(row.prompt, row.adapter) for row in batch]
     place = {key: index for index, key in enumerate(dict.fromkeys(keys))}
 
@@ -227,6 +237,9 @@ def _sample_batch(
     for step in range(longest):
         token_R, logp_R = draw(logits_RV, uniform_TB[step, row_R], temperature=temperature)
         drawn.append((row_R, token_R, logp_R, step))
+        if watch is not None:
+            for index in _stopped(watch, batch, row_R[~ended_R].tolist(), token_R[~ended_R].tolist()):
+                limits[index] = limit_B[index] = step + 1
         ended_R = ended_R | torch.isin(token_R, eos_E) | (limit_B[row_R] <= step + 1)
         ended = int(ended_R.sum())
         if progress is not None:
@@ -246,6 +259,12 @@ def _sample_batch(
         _completion(tokens, logps, limit, eos_ids)
         for tokens, logps, limit in zip(token_BT.tolist(), logp_BT.tolist(), limits, strict=True)
     ]
+
+
+def _stopped(watch: Watch, batch: Sequence[_Row], indices: Sequence[int], tokens: Sequence[int]) -> list[int]:
+    """Tell the tokens of rows that have not ended; return which of the rows are to end here."""
+    places = {(batch[index].request, batch[index].place): index for index in indices}
+    return [places[row] for row in watch(list(places), tokens) if row in places]
 
 
 def _completion(tokens: list[int], logps: list[float], limit: int, eos_ids: frozenset[int]) -> Completion:
