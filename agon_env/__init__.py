@@ -30,7 +30,7 @@ from agon_env.registration import (
     spec,
 )
 from agon_env.transcript import Transcript
-from agon_env.types import Action, Observation, Outcome
+from agon_env.types import Action, NoMove, Observation, Outcome
 
 if TYPE_CHECKING:
     from agon_env.adapters.gymnasium import to_gymnasium
@@ -41,6 +41,7 @@ __all__ = [
     "Action",
     "Contest",
     "ContestSpec",
+    "NoMove",
     "Observation",
     "Outcome",
     "Transcript",
@@ -80,6 +81,12 @@ register("AIMESolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "
 register("AIMEDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "aime"})
 register("ReasoningGymSolo-v0", "agon_env.games.draft_challenge:Solo", kwargs={"task": "reasoning_gym"})
 register("ReasoningGymDuel-v0", "agon_env.games.draft_challenge:DraftChallenge", kwargs={"task": "reasoning_gym"})
+register("Debate-v0", "agon_env.games.debate:Debate", kwargs={"task": "arithmetic"})
+register("ProverVerifier-v0", "agon_env.games.prover_verifier:ProverVerifier", kwargs={"task": "arithmetic"})
+register("ProposerSolver-v0", "agon_env.games.proposer_solver:ProposerSolver")
+register("AdversarialTaboo-v0", "agon_env.games.taboo:AdversarialTaboo")
+register("Negotiation-v0", "agon_env.games.negotiation:Negotiation")
+register("KuhnPoker-v0", "agon_env.games.kuhn_poker:KuhnPoker")
 register_lazily("ReasoningGym", "agon_env.tasks.reasoning_gym:register_all")
 
 

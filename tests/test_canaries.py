@@ -4,6 +4,7 @@ import pytest
 
 import agon_env
 from agon_env.checker import INJECTIONS
+from agon_env.games import Debate, DraftChallenge, Solo
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -27,7 +28,12 @@ CANARIES = {
 }
 
 
-@pytest.mark.parametrize("id", sorted(agon_env.registry))
+def is_answered_by_all(id: str) -> bool:
+    """Return whether every player's own answer is verified, so that a known nothing must earn the floor."""
+    return isinstance(agon_env.make(id), Solo | DraftChallenge | Debate)
+
+
+@pytest.mark.parametrize("id", filter(is_answered_by_all, sorted(agon_env.registry)))
 def test_no_canary_beats_the_floor(id):
     env = agon_env.make(id)
     for name, canary in CANARIES.items():

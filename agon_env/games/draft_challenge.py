@@ -72,9 +72,10 @@ class ProblemContest(Contest):
         """Return the question and the instruction."""
         return f"{self.problem.question}\n\n{self.problem.instruction or self.task.instruction}"
 
-    def apply(self, role: str, text: str) -> None:
+    def apply(self, role: str, text: str) -> str | None:
         """Keep the text; whether it is right is decided at the end."""
         self.texts[role] = text
+        return None
 
     def score(self) -> dict[str, Reward]:
         """Verify the answer of every role."""
