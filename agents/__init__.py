@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from agents.cascade import Cascade
     from agents.engines.torch import TorchEngine
     from agents.ensemble import Ensemble
+    from agents.faults import Guarded, guarded
     from agents.human import Human
     from agents.majority_vote import MajorityVote
     from agents.mixture_of_agents import MixtureOfAgents
+    from agents.playing import play
     from agents.policy import LLMPolicy
     from agents.scripted import Copycat, Oracle, Random
     from agents.self_refine import SelfRefine
@@ -43,6 +45,7 @@ __all__ = [
     "Engine",
     "Ensemble",
     "FunctionAgent",
+    "Guarded",
     "Human",
     "LLMPolicy",
     "MajorityVote",
@@ -56,8 +59,10 @@ __all__ = [
     "TorchEngine",
     "as_agent",
     "broken_plugins",
+    "guarded",
     "list_agents",
     "make",
+    "play",
     "register",
     "sample_many",
 ]
@@ -65,6 +70,9 @@ __all__ = [
 _LAZY = {
     "Cascade": "agents.cascade",
     "Ensemble": "agents.ensemble",
+    "Guarded": "agents.faults",
+    "guarded": "agents.faults",
+    "play": "agents.playing",
     "Human": "agents.human",
     "LLMPolicy": "agents.policy",
     "MajorityVote": "agents.majority_vote",

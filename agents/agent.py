@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
+from itertools import islice
 from typing import Protocol
 
+from agents.errors import MalformedActions
 from agon_env.types import Action, Observation
 
 
@@ -78,16 +80,16 @@ def actions_of(player: Acts, observations: Sequence[Observation]) -> list[Action
     """Return what `player.act` says to the observations, one action for each; a plain text becomes an `Action`.
 
     Raises:
-        TypeError: `act` returned no list.
-        ValueError: `act` returned more or fewer actions than there are observations.
+        MalformedActions: `act` returned no list, or more or fewer actions than there are observations.
     """
     said = player.act(observations)
     expected = f"{type(player).__name__}.act must return a list with one action for each observation, in their order"
     if isinstance(said, str) or not isinstance(said, Iterable):
-        raise TypeError(f"{expected}, not {said!r}")
-    actions = list(map(_action, said))
+        raise MalformedActions(f"{expected}, not {said!r}")
+    actions = list(map(_action, islice(said, len(observations) + 1)))  # it may never end
     if len(actions) != len(observations):
-        raise ValueError(f"{expected}; it returned {len(actions)} for {len(observations)}")
+        count = len(said) if isinstance(said, Sized) else len(actions)
+        raise MalformedActions(f"{expected}; it returned {count} for {len(observations)}")
     return actions
 
 

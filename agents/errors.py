@@ -10,6 +10,7 @@ __all__ = [
     "DependencyNotInstalled",
     "DeviceNotFound",
     "Error",
+    "MalformedActions",
     "ModelNotFound",
     "PromptTooLong",
 ]
@@ -33,6 +34,10 @@ class ChatTemplateMissing(Error):
 
 class DeviceNotFound(Error):
     """There is no such device, or torch can't use it."""
+
+
+class MalformedActions(Error, TypeError, ValueError):
+    """An agent's `act` did not return one action for each observation."""
 
 
 class ModelNotFound(Error):

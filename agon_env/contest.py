@@ -19,7 +19,7 @@ from agon_env.errors import EpisodeOver, Error, InvalidMove, ResetNeeded
 from agon_env.events import Row
 from agon_env.rewards import RewardRule, make_rule, total
 from agon_env.transcript import Header, Transcript
-from agon_env.types import Action, FrozenDict, Message, Observation, Outcome, Reward, freeze, unshared
+from agon_env.types import NO_MOVE, Action, FrozenDict, Message, NoMove, Observation, Outcome, Reward, freeze, unshared
 
 DEFAULT_PLAYERS = ("alice", "bob", "carol", "dave", "erin", "frank")
 
@@ -35,6 +35,13 @@ class Ending(NamedTuple):
     """Why the contest is over."""
     offender: str | None = None
     """The role that forfeits."""
+    aborted: bool = False
+    """Whether nobody is paid."""
+
+    @property
+    def scored(self) -> bool:
+        """Whether the contest went to its end, so that `score` decides who is paid what."""
+        return self.offender is None and not self.aborted
 
 
 class Contest:
@@ -57,7 +64,9 @@ class Contest:
       "forfeit" like an invalid move;
     - an invalid move (`apply` raised `InvalidMove`) may be repeated `retries` times, then it forfeits:
       the contest ends, the offender gets the low end of `reward_range`, everyone else the high end
-      (in a zero-sum contest, an equal share of what the offender lost).
+      (in a zero-sum contest, an equal share of what the offender lost);
+    - a `NoMove`, which stands for a player that failed or resigns, forfeits at once, or aborts the contest: every
+      reward is None then.
     """
 
     roles: ClassVar[tuple[str, ...]] = ()
@@ -264,13 +273,13 @@ class Contest:
 
         Returns:
             The observation of the next player (None after the end), the rewards that this step brought to
-            every player, terminated, truncated (ended by `max_turns`), and an info dict.
+            every player, terminated, truncated (ended by `max_turns`, or aborted), and an info dict.
 
         Raises:
             ResetNeeded, EpisodeOver, TypeError: see `check_action`; nothing changes.
         """
         ending = self.advance(self.check_action(action))
-        return self.conclude(ending, self.score() if ending is not None and ending.offender is None else None)
+        return self.conclude(ending, self.score() if ending is not None and ending.scored else None)
 
     def advance(self, action: str | Action) -> Ending | None:
         """Play an action that `check_action` returned, but leave a contest that ends by it without its outcome.
@@ -281,6 +290,8 @@ class Contest:
             How the contest ends; None if it goes on.
         """
         role: str = self._role  # type: ignore[assignment]  # check_action has seen to it
+        if not isinstance(action, str) and isinstance(action, NoMove):
+            return self._give_up(role, action)
         text, cut = (action, False) if isinstance(action, str) else (action.text, bool(action.truncated))
         chars = len(text)
         if chars > self.max_chars:
@@ -303,15 +314,15 @@ class Contest:
 
         Args:
             ending: what `advance` returned.
-            scores: what `score` or `score_all` says, if the contest has ended and nobody forfeited.
+            scores: what `score` or `score_all` says, if the ending is `scored`.
         """
         if ending is not None:
             self._end(ending.reason, offender=ending.offender, given=scores)
         info = self._info(self._transcript.events.rows[-1])
         if ending is None or self.outcome is None:
             return self.observe(), self._unpaid.copy(), False, False, info
-        out_of_turns = ending.reason == "max_turns"
-        return None, dict(self.outcome.rewards), not out_of_turns, out_of_turns, info
+        cut_short = ending.aborted or ending.reason == "max_turns"
+        return None, dict(self.outcome.rewards), not cut_short, cut_short, info
 
     def fork(self) -> Self:
         """Return an independent copy that goes on from here as this contest would; what is read-only is shared."""
@@ -375,6 +386,17 @@ class Contest:
             return Ending("completed")
         return Ending("max_turns") if self.turn >= self.max_turns else None
 
+    def _give_up(self, role: str, move: NoMove) -> Ending:
+        """Record that `role` has no action, and return how the contest ends by it."""
+        complaint = NO_MOVE + move.reason
+        self._transcript.events.rows.append(
+            (self.turn, self.player_of[role], role, "", False, 0, None, complaint, tuple(self.visible_to(role)))
+        )
+        self._role = None
+        return (
+            Ending(f"forfeit: {complaint}", offender=role) if move.forfeits else Ending(f"aborted: {complaint}", aborted=True)
+        )
+
     def _play(self, role: str, text: str, cut: bool) -> tuple[str | None, str | None]:
         """Return what was extracted and, for an invalid move, the complaint."""
         if cut and self.on_truncated == "forfeit":
@@ -422,7 +444,7 @@ class Contest:
             components=freeze({player: components[role] for player, role in self.role_of.items()}),
             roles=self._transcript.header.roles,
             reason=reason,
-            details=freeze({} if offender is not None else self.verdicts()),
+            details=freeze({} if given is None else self.verdicts()),
         )
         self._transcript.outcome = self.outcome
 

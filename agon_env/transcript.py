@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, get_args, get_origin, get_type_
 
 from agon_env.errors import Error, TranscriptError
 from agon_env.events import Event, Events
-from agon_env.types import Action, FrozenDict, Outcome, freeze
+from agon_env.types import NO_MOVE, Action, FrozenDict, NoMove, Outcome, freeze
 
 if TYPE_CHECKING:
     from agon_env.contest import Contest
@@ -82,6 +82,35 @@ class Transcript:
             yield _dump({"type": "event", **event._asdict()})
         if self.outcome is not None:
             yield _dump({"type": "outcome", **outcome_dict(self.outcome)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return this contest as plain JSON values: `header`, `events` and `outcome`.
+
+        Raises:
+            TranscriptError: an argument, option or detail of the contest has no JSON form.
+        """
+        header, *rest = map(json.loads, self.to_lines())
+        of_kind = {kind: [record for record in rest if record["type"] == kind] for kind in ("event", "outcome")}
+        for record in (header, *rest):
+            del record["type"]
+        return {"header": header, "events": of_kind["event"], "outcome": of_kind["outcome"][0] if of_kind["outcome"] else None}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Transcript:
+        """Return the contest that `to_dict` described.
+
+        Raises:
+            TranscriptError: the record is none of a contest.
+        """
+        try:
+            outcome = record["outcome"]
+            return cls(
+                _record(Header, record["header"]),
+                Events(_record(Event, event) for event in record["events"]),
+                None if outcome is None else _record(Outcome, outcome),
+            )
+        except (TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise TranscriptError(f"this is no record of a contest ({type(error).__name__}: {error})") from error
 
     def save(self, path: str | Path) -> None:
         """Append this contest to `path`. A torn last line, which a crash left there, is cut off first.
@@ -169,8 +198,17 @@ def _play_again(transcript: Transcript) -> Contest:
     for number, event in enumerate(transcript.events):
         if env.done or env.current_player != event.player:
             raise TranscriptError(f"event {number}: {event.player} moves in the transcript, but not in the replay")
-        env.step(Action(event.text, truncated=event.truncated))
+        env.step(_action(event, transcript.outcome))
     return env
+
+
+def _action(event: Event, outcome: Outcome | None) -> Action:
+    """Return what was played: a text, or nothing where the contest ended because the player had no move."""
+    complaint = event.invalid or ""
+    for ending in ("forfeit", "aborted"):
+        if complaint.startswith(NO_MOVE) and outcome is not None and outcome.reason == f"{ending}: {complaint}":
+            return NoMove(reason=complaint.removeprefix(NO_MOVE), forfeits=ending == "forfeit")
+    return Action(event.text, truncated=event.truncated)
 
 
 def _parse(lines: Iterable[str], path: str) -> Iterator[Transcript]:

@@ -2,7 +2,7 @@
 
 `Message`      one chat message, `{"role": ..., "content": ...}`.
 `Observation`  what the player to move sees: a tuple of messages.
-`Action`       what a player says.
+`Action`       what a player says; `NoMove` stands for one that says nothing.
 `Outcome`      how a contest ended: scores, and the rewards of *all* players.
 """
 
@@ -124,6 +124,22 @@ class Action:
     """True when the sampler knows that the text was cut off before its end."""
 
 
+NO_MOVE = "no move: "
+"""What the complaint about a `NoMove` begins with in a transcript."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoMove(Action):
+    """Stands for the action of a player that has none: it failed, or resigns. The contest ends by it."""
+
+    text: str = ""
+    """Nothing is said."""
+    reason: str
+    """Why, in a few words: "alice raised ValueError: …"."""
+    forfeits: bool = True
+    """Whether the player loses by it, as by an invalid move. Otherwise the contest is aborted, and nobody is paid."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a contest ended. It never changes once it exists."""
@@ -137,7 +153,7 @@ class Outcome:
     roles: Mapping[str, str]
     """Player → role."""
     reason: str
-    """Why it ended: "completed", "forfeit: …" or "max_turns"."""
+    """Why it ended: "completed", "forfeit: …", "max_turns" or "aborted: …"."""
     details: Mapping[str, object] = field(default_factory=dict)
     """What the game adds, for example the extracted answers."""
 

@@ -111,7 +111,7 @@ class VectorContest:
         if not endings:
             return results
         scores: dict[int, Mapping[str, Reward]] = {}
-        for cls, indices in self._by_class(index for index, ending in endings.items() if ending.offender is None).items():
+        for cls, indices in self._by_class(index for index, ending in endings.items() if ending.scored).items():
             scores |= zip(indices, cls.score_all([self.envs[index] for index in indices]), strict=True)
         results |= {index: self.envs[index].conclude(ending, scores.get(index)) for index, ending in endings.items()}
         return {index: results[index] for index in actions}

@@ -1,0 +1,33 @@
+r"""How a text that somebody else wrote is shown on a terminal or in a log: nothing in it acts.
+
+Control characters move the cursor, change colours, rename the window or ring; bidirectional marks make a line read
+otherwise than it is. They are shown as what they are: \x1b, \u202e. Line feeds and tabs stay.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+_KEPT = frozenset("\n\t")
+_ACTING = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+"""Unicode categories: control, format (bidirectional marks, zero widths), surrogate, private use, line and paragraph separator."""
+_JOINERS = frozenset("\u200c\u200d\ufe0f")
+"""Format characters that words of some scripts and emoji are written with."""
+
+
+def printable(text: str, *, limit: int | None = None) -> str:
+    """Return `text` with every character that acts instead of showing written as its escape.
+
+    Args:
+        text: whatever it is.
+        limit: most characters of `text` that are kept; the rest becomes an ellipsis.
+    """
+    if limit is not None and len(text) > limit:
+        text = text[:limit] + "…"
+    return "".join(map(_shown, text)) if not text.isascii() or not text.isprintable() else text
+
+
+def _shown(character: str) -> str:
+    if character in _KEPT or character in _JOINERS or unicodedata.category(character) not in _ACTING:
+        return character
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
