@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib
 import json
 import math
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
-
-import tyro
 
 from agents.sampling import MIN_TEMPERATURE
 from algos.algorithm import Algorithm
@@ -26,6 +22,7 @@ from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
 from algos.opponents import check_opponent
 from algos.optim import OptimConfig
+from algos.overlay import overlay
 from algos.ppo import PPO, CompetitivePPO
 from algos.reinforce import Reinforce
 from algos.rloo import RLOO
@@ -218,9 +215,9 @@ class TrainConfig:
         """Return the config that `to_dict` wrote.
 
         Raises:
-            ConfigError: there is a field that this version does not know.
+            ConfigError: there is a field that this version does not know, or one has another type.
         """
-        return _from_dict(cls, record)
+        return overlay(cls(), record)
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
@@ -264,20 +261,6 @@ def _option(text: str) -> tuple[str, Any]:
     return name, value
 
 
-def _from_dict(cls: Any, record: Mapping[str, Any]) -> Any:
-    known = {f.name: f for f in fields(cls)}
-    if unknown := sorted(set(record) - set(known)):
-        raise ConfigError(f"{cls.__name__} has no field {unknown[0]!r}; it was written by another version, or misspelt")
-    default = cls()
-    values = {}
-    for name, value in record.items():
-        current = getattr(default, name)
-        if is_dataclass(current):
-            value = _from_dict(type(current), value)
-        values[name] = tuple(value) if isinstance(value, list) else value
-    return cls(**values)
-
-
 TINY = TrainConfig(lora_rank=8, lora_alpha=8, threads=1)
 
 SMOLLM2 = replace(
@@ -314,39 +297,6 @@ QWEN3_DEEPMATH = replace(
 
 PRESETS: dict[str, TrainConfig] = {"tiny": TINY, "smollm2": SMOLLM2, "qwen3-1.7b-deepmath": QWEN3_DEEPMATH}
 """Name → a complete config: the embedded model on arithmetic (CPU, minutes); a real small model; the paper's setting."""
-
-
-def parse_config(
-    args: Sequence[str] | None = None,
-    *,
-    default: TrainConfig = TINY,
-    description: str = "Train policies by letting them compete",
-    prog: str | None = None,
-) -> tuple[TrainConfig, Path | None]:
-    """Read a config from the command line.
-
-    What is overridden is a preset (`--preset NAME`), the config of a run that is to go on (`--resume FOLDER`),
-    or `default`. Every field is a flag.
-
-    Args:
-        args: the arguments; default: those of the process.
-        default: the config that counts when neither a preset nor a run is named.
-        description: what `--help` says first.
-        prog: what the help calls the command; default: the name of the script.
-
-    Returns:
-        The config, and the folder of the run to go on with, if any.
-    """
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--preset", choices=list(PRESETS))
-    first.add_argument("--resume", type=Path)
-    known, rest = first.parse_known_args(sys.argv[1:] if args is None else args)
-    if known.resume is not None:
-        default = load_config(known.resume)
-    elif known.preset is not None:
-        default = PRESETS[known.preset]
-    text = f"{description}\n\nAlso: --preset {{{','.join(PRESETS)}}}, which the other flags override, and --resume FOLDER."
-    return tyro.cli(TrainConfig, args=rest, default=default, description=text, prog=prog), known.resume
 
 
 def load_config(run: Path) -> TrainConfig:

@@ -2,17 +2,17 @@
 
 A command is a line in `COMMANDS` and the module of its name in this package, which has
 
-- `command`, a function whose signature and docstring are the command line and its help, and which returns the exit code;
-- or `main(args)`, where the command line can't be read from one signature.
+- `command`, whose signature and docstring are the command line and its help: a function that returns the exit code,
+  or name → function, for a command that has commands of its own;
+- or, where more than a signature decides on the flags, `main(args)`, and as `command` the dataclass that it reads.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 DONE = 0
 FAILED = 1
@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, Command] = {
     "matrix": Command("Train", "Train and judge every row of the paper's table."),
     "eval": Command("Judge and use", "Judge the trained policies of a run on held-out problems."),
     "verify": Command("Judge and use", "Judge answers or programs of a file again, offline."),
+    "completion": Command("The shell", "Print a script that completes commands and flags in a shell."),
 }
 """Name → what `agon --help` says of it, in the order of its groups. The summary is the first line of the command's help."""
 
@@ -62,22 +63,13 @@ def run(name: str, args: Sequence[str]) -> int:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise NoSuchCommand(f"there is no command {name!r}.{hint} agon --help lists them.")
+    import tyro  # slow to import
+
     module = importlib.import_module(f"{__name__}.{name}")
     if hasattr(module, "main"):
         return int(module.main(args))
-    return read_and_call(module.command, args, prog=f"agon {name}")
-
-
-def read_and_call(command: Callable[..., Any] | Mapping[str, Callable[..., Any]], args: Sequence[str], *, prog: str) -> int:
-    """Call a command with what its signature makes of `args`, and return its exit code.
-
-    Args:
-        command: a function; or name → function, where the command has commands of its own.
-        args: the arguments.
-        prog: what the help calls it.
-    """
-    import tyro
-
+    prog, command = f"agon {name}", module.command
     if isinstance(command, Mapping):
-        return int(tyro.extras.subcommand_cli_from_dict(dict(command), args=args, prog=prog))
+        summary = COMMANDS[name].summary
+        return int(tyro.extras.subcommand_cli_from_dict(dict(command), args=args, prog=prog, description=summary))
     return int(tyro.cli(command, args=args, prog=prog))

@@ -8,6 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from algos.commands import DONE, INTERRUPTED
+from algos.matrix import MatrixConfig, parse_matrix, run_matrix
+
+command = MatrixConfig
 
 
 def main(args: Sequence[str], *, description: str | None = None, prog: str | None = "agon matrix") -> int:
@@ -20,7 +23,6 @@ def main(args: Sequence[str], *, description: str | None = None, prog: str | Non
     """
     from rich.markdown import Markdown
 
-    from algos.matrix import parse_matrix, run_matrix
     from algos.matrix_report import markdown
     from algos.trainer import Interrupted
 

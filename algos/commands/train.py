@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import tyro
 from rich.console import Console
 from rich.text import Text
 
 from algos.commands import DONE, INTERRUPTED
+from algos.config import PRESETS, TINY, TrainConfig, load_config
+from algos.config_file import read_config_file, write_config_file
+from algos.errors import ConfigError
 
 if TYPE_CHECKING:
-    from algos.config import TrainConfig
+    Preset = str
+else:
+    Preset = tyro.extras.literal_type_from_choices(PRESETS)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the other flags override."""
+
+    preset: Preset | None = None
+    """A complete config of this name."""
+    config: Path | None = None
+    """A YAML or JSON file with fields of the config, laid over the preset; `config.json` of a run is one."""
+    resume: Path | None = None
+    """Go on with the run in this folder, with its config."""
+    write_config: Path | None = None
+    """Write the config to this file (.yaml or .json) and train nothing."""
+
+
+@dataclass(frozen=True)
+class TrainArgs:
+    """Train policies by letting them compete."""
+
+    start: Annotated[Start, tyro.conf.arg(name="")] = field(default_factory=Start)
+    run: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(default_factory=lambda: TINY)
+
+
+command = TrainArgs
 
 
 def main(
@@ -25,15 +59,48 @@ def main(
         description: what `--help` says first.
         prog: what it calls the command; None: the name of the script.
     """
-    from algos.config import TINY, parse_config
-
     text = description or "Train policies by letting them compete."
-    config, resume = parse_config(args, default=default or TINY, description=text, prog=prog)
+    parsed = parse(args, default=default or TINY, description=text, prog=prog)
+    if parsed.start.write_config is not None:
+        write_config_file(parsed.run, parsed.start.write_config)
+        Console().print(Text(f"wrote {parsed.start.write_config}"), soft_wrap=True)
+        return DONE
     from algos.trainer import Interrupted, train
 
     try:
-        train(config, resume=resume)
+        train(parsed.run, resume=parsed.start.resume)
     except Interrupted as stopped:
         Console().print(Text(f"\n{stopped}"), soft_wrap=True)
         return INTERRUPTED
     return DONE
+
+
+def parse(
+    args: Sequence[str], *, default: TrainConfig = TINY, description: str | None = None, prog: str | None = None
+) -> TrainArgs:
+    """Read a config from the command line: every field is a flag, which overrides what the run starts from.
+
+    Args:
+        args: the arguments.
+        default: the config that counts when neither a preset nor a run is named.
+        description: what `--help` says first.
+        prog: what the help calls the command; None: the name of the script.
+
+    Raises:
+        ConfigError: the config can't be.
+        FileNotFoundError: a file or a run that is named does not exist.
+    """
+    # What the flags override has to be known before they are read: it is what the help shows as their defaults.
+    first = argparse.ArgumentParser(prog=prog, add_help=False, allow_abbrev=False)
+    first.add_argument("--preset")
+    first.add_argument("--config", type=Path)
+    first.add_argument("--resume", type=Path)
+    start, _ = first.parse_known_args(args)
+    if start.resume is not None:
+        if start.preset is not None or start.config is not None:
+            raise ConfigError("a run goes on with its own config: leave out --preset and --config beside --resume")
+        default = load_config(start.resume)
+    default = PRESETS.get(start.preset, default)
+    if start.config is not None:
+        default = read_config_file(start.config, default=default)
+    return tyro.cli(TrainArgs, args=args, default=TrainArgs(run=default), description=description, prog=prog)

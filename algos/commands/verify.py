@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,15 +13,10 @@ import tyro
 from rich.console import Console
 from rich.text import Text
 
-from algos.commands import DONE, read_and_call
+from algos.commands import DONE
 
 if TYPE_CHECKING:
     from agon_env.verifiers.rescoring import Judge
-
-
-def main(args: Sequence[str]) -> int:
-    """Judge answers or programs of a file again, offline."""
-    return read_and_call({"math": verify_math, "code": verify_code}, args, prog="agon verify")
 
 
 def verify_code(
@@ -91,3 +85,6 @@ def _verify(file: Path, judge: Judge, *, workers: int) -> int:
                     tick(len(results))
     print(json.dumps(summary(results, seconds=time.monotonic() - start)))
     return DONE
+
+
+command = {"math": verify_math, "code": verify_code}

@@ -17,8 +17,9 @@ import agon_env
 from agon_env.games import DraftChallenge
 from agon_env.tasks.arithmetic import Arithmetic
 from algos.algorithm import Algorithm
+from algos.commands.train import parse
 from algos.competitive import CompetitiveGRPO
-from algos.config import PRESETS, TINY, TrainConfig, parse_config
+from algos.config import PRESETS, TINY, TrainConfig
 from algos.console import RunConsole
 from algos.divergence import policy_divergence
 from algos.errors import ConfigError
@@ -397,10 +398,9 @@ def test_an_algorithm_of_ones_own_is_named_by_its_place() -> None:
 
 
 def test_flags_override_the_preset() -> None:
-    config, resume = parse_config(
-        ["--preset", "smollm2", "--steps", "3", "--optim.learning-rate", "0.5", "--env-options", "difficulty=[1,2]"]
-    )
-    assert resume is None
+    args = parse(["--preset", "smollm2", "--steps", "3", "--optim.learning-rate", "0.5", "--env-options", "difficulty=[1,2]"])
+    config = args.run
+    assert args.start.resume is None
     assert (config.model, config.steps, config.optim.learning_rate) == ("smollm2-135m", 3, 0.5)
     assert config.contest_options() == {"difficulty": [1, 2]}
 
