@@ -10,7 +10,7 @@ import unicodedata
 
 _KEPT = frozenset("\n\t")
 _ACTING = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-"""Unicode categories: control, format (bidirectional marks, zero widths), surrogate, private use, line and paragraph separator."""
+"""Unicode categories: control, format (bidirectional marks, zero widths), surrogate, private use, separators of lines."""
 _JOINERS = frozenset("\u200c\u200d\ufe0f")
 """Format characters that words of some scripts and emoji are written with."""
 

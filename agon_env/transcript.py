@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -71,29 +71,31 @@ class Transcript:
         Raises:
             TranscriptError: an argument, option or detail of the contest has no JSON form.
         """
-        from agon_env.registration import jsonable_kwargs
-
-        try:
-            kwargs = jsonable_kwargs(self.header.env or "this contest", self.header.kwargs)
-        except ValueError as error:
-            raise TranscriptError(str(error)) from error
-        yield _dump({"type": "header", **asdict(replace(self.header, kwargs=kwargs))})
-        for event in self.events:
-            yield _dump({"type": "event", **event._asdict()})
-        if self.outcome is not None:
-            yield _dump({"type": "outcome", **outcome_dict(self.outcome)})
+        record = self.to_dict()
+        yield _dump({"type": "header", **record["header"]})
+        for event in record["events"]:
+            yield _dump({"type": "event", **event})
+        if record["outcome"] is not None:
+            yield _dump({"type": "outcome", **record["outcome"]})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this contest as plain JSON values: `header`, `events` and `outcome`.
+        """Return this contest as what `json.dumps` takes: `header`, `events`, and `outcome`, None before the end.
 
         Raises:
-            TranscriptError: an argument, option or detail of the contest has no JSON form.
+            TranscriptError: an argument of the contest has no JSON form.
         """
-        header, *rest = map(json.loads, self.to_lines())
-        of_kind = {kind: [record for record in rest if record["type"] == kind] for kind in ("event", "outcome")}
-        for record in (header, *rest):
-            del record["type"]
-        return {"header": header, "events": of_kind["event"], "outcome": of_kind["outcome"][0] if of_kind["outcome"] else None}
+        from agon_env.registration import jsonable_kwargs
+
+        header = self.header
+        try:
+            kwargs = jsonable_kwargs(header.env or "this contest", header.kwargs)
+        except ValueError as error:
+            raise TranscriptError(str(error)) from error
+        return {
+            "header": {**_fields(header), "kwargs": kwargs},
+            "events": [event._asdict() for event in self.events],
+            "outcome": None if self.outcome is None else _fields(self.outcome),
+        }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Transcript:
@@ -269,6 +271,10 @@ def _fits(value: Any, hint: Any) -> bool:
     if isinstance(value, bool):
         return hint is bool
     return isinstance(value, int | float if hint is float else hint)
+
+
+def _fields(record: Header | Outcome) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 _START = b'{"type": "'

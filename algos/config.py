@@ -145,6 +145,8 @@ class TrainConfig:
     """Name of the run folder; empty: made of contest, algorithm and seed."""
     checkpoint_every: int = 20
     """Save what is needed to go on every so many steps."""
+    keep_transcripts: int = 1
+    """Write the training contests of every so many steps to `contests.jsonl`; 0: none."""
     threads: int = 0
     """CPU threads of torch; 0 leaves the choice to torch. A model of a million parameters is fastest on one: the
     others would wait for it, and on a busy machine it for them."""
@@ -156,7 +158,7 @@ class TrainConfig:
         for name in ("problems", "group_size", "answers", "max_tokens", "lora_rank", "lora_alpha", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("steps", "sample_budget", "eval_problems", "eval_every", "seed", "threads"):
+        for name in ("steps", "sample_budget", "eval_problems", "eval_every", "keep_transcripts", "seed", "threads"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
         if algorithm.compares and self.group_size * self.answers < 2:

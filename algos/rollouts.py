@@ -21,7 +21,6 @@ import numpy as np
 from agents.agent import Agent, actions_of
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, Request, SamplingParams, sample_many
-from agents.scripted import Spectator
 from agon_env.contest import Contest
 from agon_env.rewards import total
 from agon_env.types import Action, Observation, Reward
@@ -154,8 +153,8 @@ def _advance(
     actions: dict[int, Action] = {}
     moves: list[_Move] = []
     for spectator in players.values():
-        if isinstance(spectator, Spectator):
-            spectator.watch(contests)
+        if callable(watch := getattr(spectator, "watch", None)):
+            watch(contests)
     requests: dict[str, Request] = {}
     for player, asked in waiting.items():
         agent = players[player]

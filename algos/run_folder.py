@@ -4,6 +4,7 @@
 |------------------|--------------------------------------------------------------|
 | `config.json`    | the configuration, complete                                  |
 | `metrics.jsonl`  | one line per step: flat metrics                              |
+| `contests.jsonl` | one line per training contest: what was said and paid        |
 | `events.out.*`   | the same and sample contests as text, for TensorBoard        |
 | `summary.json`   | the evaluations before and after                             |
 | `alice/`, `bob/` | the trained adapters, as PEFT writes them                    |
@@ -19,8 +20,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algos.contest_log import CONTESTS, contest_lines
+from algos.cut_back import cut_events, cut_lines
+
 if TYPE_CHECKING:
     from agon_env.contest import Contest
+    from algos.rollouts import Rollout
+
+
+LOGS = ("metrics.jsonl", CONTESTS)
+"""Files to which every step adds lines, which begin with the step."""
 
 
 class RunFolder:
@@ -37,8 +46,10 @@ class RunFolder:
 
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._drop_metrics_from(first_step)
-        self._metrics = open(path / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115
+        for name in LOGS:
+            cut_lines(path / name, first_step)
+        cut_events(path, first_step)
+        self._logs = {name: open(path / name, "a", encoding="utf-8") for name in LOGS}  # noqa: SIM115
         self._events = SummaryWriter(str(path), purge_step=first_step if first_step else None)
 
     def write(self, name: str, record: Mapping[str, Any]) -> None:
@@ -48,10 +59,14 @@ class RunFolder:
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Append the metrics of a step; values that are not finite are written as null."""
         finite = {key: value if math.isfinite(value) else None for key, value in metrics.items()}
-        self._metrics.write(json.dumps({"step": step, **finite}, allow_nan=False) + "\n")
-        self._metrics.flush()
+        self._write_line("metrics.jsonl", json.dumps({"step": step, **finite}, allow_nan=False))
         for key, value in metrics.items():
             self._events.add_scalar(key, value, step)
+
+    def log_contests(self, step: int, played: Rollout) -> None:
+        """Append the contests of a step."""
+        for line in contest_lines(step, played):
+            self._write_line(CONTESTS, line)
 
     def log_evaluation(self, step: int, figures: Mapping[str, Any]) -> None:
         """Draw the figures of an evaluation in TensorBoard, as `eval/…`."""
@@ -68,15 +83,20 @@ class RunFolder:
 
     def close(self) -> None:
         """Finish writing."""
-        self._metrics.close()
+        for log in self._logs.values():
+            log.close()
         self._events.close()
 
-    def _drop_metrics_from(self, first_step: int) -> None:
-        file = self.path / "metrics.jsonl"
-        if file.exists():
-            lines = file.read_text(encoding="utf-8").split("\n")
-            kept = [line for line in lines[:-1] if json.loads(line)["step"] < first_step]
-            write_text(file, "".join(line + "\n" for line in kept))
+    def sync(self) -> None:
+        """Make sure that what was logged so far survives a power cut."""
+        for log in self._logs.values():
+            log.flush()
+            os.fsync(log.fileno())
+        self._events.flush()
+
+    def _write_line(self, name: str, line: str) -> None:
+        self._logs[name].write(line + "\n")
+        self._logs[name].flush()
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:

@@ -82,6 +82,8 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
                     figures = _judge(run, folder)
                     stats |= {f"eval/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
                 folder.log(run.step - 1, stats)
+                if config.keep_transcripts and (run.step - 1) % config.keep_transcripts == 0:
+                    folder.log_contests(run.step - 1, played)
                 folder.show(run.step - 1, "contest", played.contests[0])
                 tick(run.step, _note(stats, run.contest.roles))
                 learned += sum(stats[f"{name}/rows"] for name in run.policies)

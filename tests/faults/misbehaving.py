@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -81,10 +82,8 @@ def _deaf(_: Sequence[Observation]) -> list[str]:
     """Swallow what interrupts it, for a while."""
     end = time.monotonic() + 3 * LIMIT
     while time.monotonic() < end:
-        try:
+        with contextlib.suppress(BaseException):
             time.sleep(LIMIT)
-        except BaseException:
-            pass
     return []
 
 
