@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agon_env.contest import Contest
-from agon_env.games.speech import last_of
+from agon_env.games.speech import chosen, menu, numbers
 
 CARDS = ("jack", "queen", "king")
 ENDINGS = {("check", "check"): 1, ("bet", "call"): 2, ("check", "bet", "call"): 2}
@@ -55,12 +55,12 @@ class KuhnPoker(Contest):
         return self.roles[len(self.history) % 2] if moves_after(self.history) else None
 
     def legal_texts(self, role: str) -> tuple[str, ...]:
-        """Return the two moves."""
-        return moves_after(self.history)
+        """Return the numbers of the two moves."""
+        return numbers(moves_after(self.history))
 
     def apply(self, role: str, text: str) -> str:
         """Make the move that the text names last."""
-        move = last_of(moves_after(self.history), text)
+        move = chosen(moves_after(self.history), text)
         self.history += (move,)
         return move
 
@@ -76,6 +76,5 @@ class KuhnPoker(Contest):
 
 def kuhn_prompt(card: str, history: tuple[str, ...]) -> str:
     """Return what a player reads who holds `card` after the moves so far."""
-    one, other = moves_after(history)
     so_far = f"Moves so far: {', '.join(history)}." if history else "You move first."
-    return f"Kuhn poker. You hold the {card}. {so_far} Do you {one} or {other}?"
+    return f"Kuhn poker. You hold the {card}. {so_far} Choose: {menu(moves_after(history))}."

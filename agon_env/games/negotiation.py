@@ -17,15 +17,15 @@ from agon_env.quoting import strip_thoughts
 THINGS = ("books", "hats", "balls")
 TOTAL = 10
 """What all things together are worth to each player."""
-_MOVE = re.compile(r"\bkeep\b\D{0,20}(\d{1,2})\D{1,20}(\d{1,2})\D{1,20}(\d{1,2})\b|\b(accept)\b", re.IGNORECASE)
+_MOVE = re.compile(r"(?<!\w)(\d{1,2})\D{1,20}(\d{1,2})\D{1,20}(\d{1,2})(?!\w)|\b(accept)\b", re.IGNORECASE)
 
 
 class Negotiation(Contest):
     """Two players divide books, hats and balls, each with values of its own that the other does not see.
 
-    In turn, each proposes what it would keep ("keep 1 2 0": books, hats, balls) or accepts the other's last proposal; what else
-    is said is heard. After `rounds` moves each without a deal nobody gets anything. Scores are the value of the own share, from
-    0 to 1: both gain from a deal, and each gains from a better one.
+    In turn, each proposes what it would keep ("1 2 0": books, hats, balls) or accepts the other's last proposal, by saying
+    so or by keeping just what that leaves; what else is said is heard. After `rounds` moves each without a deal nobody gets
+    anything. Scores are the value of the own share, from 0 to 1: both gain from a deal, and each gains from a better one.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("first", "second")
@@ -51,32 +51,27 @@ class Negotiation(Contest):
         worth = ", ".join(f"{thing} {value}" for value, thing in zip(self.values[role], THINGS, strict=True))
         rules = f"Divide {things} with another player. One of each is worth to you: {worth}. The other has values of its own."
         left = self.rounds - sum(side == role for side, _ in self.said)
-        ask = (
-            f'Say what you would keep, for example "keep 1 0 1" ({", ".join(THINGS)}), or "accept". Moves left to you: {left}.'
-        )
+        ask = f'Say what you would keep, for example "1 0 1" ({", ".join(THINGS)}), or "accept". Moves left to you: {left}.'
         return "\n\n".join([f"{rules} Without a deal both get nothing.", *conversation(self.said, role), ask])
 
     def legal_texts(self, role: str) -> tuple[str, ...]:
-        """Return every division, and "accept" where there is a proposal."""
-        kept = product(*(range(count + 1) for count in self.counts))
-        return (*(f"keep {' '.join(map(str, numbers))}" for numbers in kept), *(["accept"] if self.proposal else []))
+        """Return every division."""
+        return tuple(" ".join(map(str, kept)) for kept in product(*(range(count + 1) for count in self.counts)))
 
     def apply(self, role: str, text: str) -> str:
         """Take the last proposal or acceptance of the text."""
         found = list(_MOVE.finditer(strip_thoughts(text)))
-        if not found or (found[-1][4] and self.proposal is None):
-            raise InvalidMove('say "keep" and three numbers' + (', or "accept"' if self.proposal else ""))
-        if found[-1][4]:
-            offered = self.proposal or ()
-            self.deal = {role: tuple(count - kept for count, kept in zip(self.counts, offered, strict=True))}
-            self.deal |= {other: offered for other in self.roles if other != role}
-        else:
-            kept = tuple(int(number) for number in found[-1].groups()[:3])
-            if any(number > count for number, count in zip(kept, self.counts, strict=True)):
-                raise InvalidMove(f"there are only {', '.join(map(str, self.counts))} to keep")
-            self.proposal = kept
+        left = self.proposal and tuple(count - kept for count, kept in zip(self.counts, self.proposal, strict=True))
+        if not found or (found[-1][4] and left is None):
+            raise InvalidMove("say three numbers" + (', or "accept"' if left else ""))
+        kept = left if found[-1][4] and left else tuple(int(number) for number in found[-1].groups()[:3])
+        if any(number > count for number, count in zip(kept, self.counts, strict=True)):
+            raise InvalidMove(f"there are only {', '.join(map(str, self.counts))} to keep")
+        if kept == left and self.proposal:
+            self.deal = {role: kept} | {other: self.proposal for other in self.roles if other != role}
+        self.proposal = kept
         self.said.append((role, text))
-        return found[-1][0].lower()
+        return " ".join(map(str, kept))
 
     def score(self) -> dict[str, float | None]:
         """Return the value of each share, as a part of all."""

@@ -11,7 +11,7 @@ from agon_env.errors import Error, InvalidMove
 from agon_env.games.kuhn_equilibrium import VALUE, best_reply_value, equilibrium, exploitability, information_sets, value
 from agon_env.games.kuhn_poker import CARDS, moves_after
 from agon_env.games.proposer_solver import evaluate
-from agon_env.games.speech import conversation, last_of
+from agon_env.games.speech import chosen, conversation
 from agon_env.games.taboo import WORDS
 
 
@@ -27,10 +27,11 @@ def played(env, *texts, seed=0, **options):
 
 
 def test_the_move_is_the_word_that_is_said_last():
-    assert last_of(("check", "bet"), "I could bet, but no: CHECK.") == "check"
-    assert last_of(("check", "bet"), "checkers, betting, bet") == "bet"
-    with pytest.raises(InvalidMove, match="say check or bet"):
-        last_of(("check", "bet"), "alphabet checkmate")
+    assert chosen(("check", "bet"), "I could bet, but no: CHECK.") == "check"
+    assert chosen(("check", "bet"), "checkers, betting, bet") == "bet"
+    assert chosen(("check", "bet"), "not 2 but 1.") == "check"
+    with pytest.raises(InvalidMove, match="say check or bet, or its number"):
+        chosen(("check", "bet"), "alphabet checkmate 12")
 
 
 def test_a_conversation_is_quoted_without_hidden_thoughts():
@@ -174,8 +175,16 @@ def test_a_deal_gives_each_what_it_values():
     assert env.outcome.scores == {"alice": books * mine[0] / 10, "bob": (hats * theirs[1] + balls * theirs[2]) / 10}
 
 
+def test_who_keeps_what_the_other_leaves_has_accepted():
+    env = agon_env.make("Negotiation-v0")
+    env.reset(seed=2)
+    env.step("0 0 1")
+    env.step(" ".join(str(count - kept) for count, kept in zip(env.counts, (0, 0, 1), strict=True)))
+    assert env.outcome.details["deal"]["first"] == (0, 0, 1)
+
+
 def test_without_a_deal_nobody_gets_anything():
-    env = played(agon_env.make("Negotiation-v0"), *["keep 1 1 1"] * 8)
+    env = played(agon_env.make("Negotiation-v0"), *["keep 1 1 1", "I keep 0 0 0"] * 4)
     assert env.outcome.scores == {"alice": 0.0, "bob": 0.0}
 
 
