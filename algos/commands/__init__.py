@@ -34,11 +34,14 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "envs": Command("Look around", "List the contests that can be made, and broken plug-ins."),
     "agents": Command("Look around", "List the players that can be made, and broken plug-ins."),
+    "new": Command("Make your own", "Begin a game, a player or an algorithm: a small package that runs, with a test."),
     "check": Command("Make your own", "Check that a contest keeps the rules of the house."),
     "train": Command("Train", "Train policies by letting them compete."),
     "matrix": Command("Train", "Train and judge every row of the paper's table."),
     "eval": Command("Judge and use", "Judge the trained policies of a run on held-out problems."),
+    "report": Command("Judge and use", "Write the page of a run, or the page that compares several."),
     "verify": Command("Judge and use", "Judge answers or programs of a file again, offline."),
+    "serve": Command("Judge and use", "Serve the policies of a run behind an OpenAI-compatible endpoint."),
     "completion": Command("The shell", "Print a script that completes commands and flags in a shell."),
 }
 """Name → what `agon --help` says of it, in the order of its groups. The summary is the first line of the command's help."""
