@@ -35,6 +35,7 @@ from agon_env.types import Action, NoMove, Observation, Outcome
 if TYPE_CHECKING:
     from agon_env.adapters.gymnasium import to_gymnasium
     from agon_env.adapters.pettingzoo import to_pettingzoo
+    from agon_env.adapters.textarena_view import to_textarena
     from agon_env.checker import check_env
 
 __all__ = [
@@ -56,12 +57,14 @@ __all__ = [
     "spec",
     "to_gymnasium",
     "to_pettingzoo",
+    "to_textarena",
 ]
 
 _LAZY = {
     "check_env": "agon_env.checker",
     "to_gymnasium": "agon_env.adapters.gymnasium",
     "to_pettingzoo": "agon_env.adapters.pettingzoo",
+    "to_textarena": "agon_env.adapters.textarena_view",
 }
 """Names that are imported when first used, so that their dependencies cost nobody else."""
 
@@ -88,6 +91,7 @@ register("AdversarialTaboo-v0", "agon_env.games.taboo:AdversarialTaboo")
 register("Negotiation-v0", "agon_env.games.negotiation:Negotiation")
 register("KuhnPoker-v0", "agon_env.games.kuhn_poker:KuhnPoker")
 register_lazily("ReasoningGym", "agon_env.tasks.reasoning_gym:register_all")
+register_lazily("TextArena", "agon_env.adapters.textarena:register_all")
 
 
 def __getattr__(name: str) -> Any:

@@ -379,7 +379,7 @@ def check_invalid_moves(make: Make) -> None:
         env.reset(seed=seed)
         for _ in range(env.retries + 1):
             before = env.fork()
-            if env.step(text)[4]["invalid"] is None or env.done:
+            if env.step(text)[4]["invalid"] is None or env.done or not _has_legal_move(before):
                 break
             same = go_on(env.fork(), able_player) == go_on(before, able_player)
             _require(same, "an invalid move changed the state; raise InvalidMove before apply() changes anything")
@@ -590,6 +590,11 @@ def _pickled(env: Contest) -> Contest:
             f"the contest can't be pickled ({error}); keep functions and open files out of its attributes"
         ) from error
     return twin
+
+
+def _has_legal_move(env: Contest) -> bool:
+    """Return whether the able player knows a legal move; without one, going on can't show that nothing has changed."""
+    return env.fork().step(able_player(env))[4]["invalid"] is None
 
 
 def _score_of(env: Contest, role: str) -> float | None:

@@ -30,8 +30,12 @@ _THOUGHT_MARK = re.compile(
 
 def quote(text: str) -> str:
     """Return `text` as a block quotation in which no line stands at the margin and no chat mark is whole."""
-    escaped = _CHAT_MARK.sub(lambda mark: mark[0] + "\\", text)
-    return _PREFIX + _LINE_BREAK.sub(lambda end: end[1] + _PREFIX, escaped)
+    return _PREFIX + _LINE_BREAK.sub(lambda end: end[1] + _PREFIX, escape(text))
+
+
+def escape(text: str) -> str:
+    """Return `text` with no chat mark whole."""
+    return _CHAT_MARK.sub(lambda mark: mark[0] + "\\", text)
 
 
 def cut_middle(text: str, keep: int) -> str:
