@@ -1,0 +1,39 @@
+"""`agon report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.text import Text
+
+from algos.commands import DONE
+
+Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN …]")]
+
+
+def command(runs: Runs, *, out: Path | None = None, contests: int = 2000) -> int:
+    """Write the page of a run, or the page that compares several.
+
+    The page is one HTML file, which opens from disk and asks nothing of a network: curves, the table before and after, where
+    reward came from, and a browser of the training contests.
+
+    Args:
+        runs: folders of runs. The first of several is what the others are compared with.
+        out: the file; default: report.html in the folder of the run, or comparison.html beside the folder of the first one.
+        contests: training contests that the page of a run holds at most, evenly from the whole run.
+    """
+    from algos.errors import ConfigError
+    from algos.reporting import report_run, report_runs
+
+    if not runs:
+        raise ConfigError("name the folder of a run: agon report runs/NAME; several are compared")
+    if contests < 1:
+        raise ConfigError(f"contests must be at least 1, not {contests}")
+    page = report_run(runs[0], contests=contests) if len(runs) == 1 else report_runs(runs)
+    file = out or (runs[0] / "report.html" if len(runs) == 1 else runs[0].parent / "comparison.html")
+    file.write_text(page, encoding="utf-8")
+    Console(highlight=False, soft_wrap=True).print(Text(f"{file}   ({len(page) / 2**20:.1f} MiB; open it in a browser)"))
+    return DONE

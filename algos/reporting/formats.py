@@ -1,0 +1,62 @@
+"""How numbers are written on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from markupsafe import Markup
+
+from agon_env.printable import printable
+from algos.statistics import Estimate
+
+NOTHING = "–"
+
+
+def share(value: float | None, *, sign: bool = False) -> str:
+    """Return a share as a percentage."""
+    return NOTHING if value is None else f"{100 * value:{'+' if sign else ''}.1f} %".replace("-", "−")
+
+
+def plain(value: float | None, *, sign: bool = False) -> str:
+    """Return a number with about four digits."""
+    if value is None:
+        return NOTHING
+    digits = 0 if abs(value) >= 1000 or float(value).is_integer() else 1 if abs(value) >= 10 else 3
+    return f"{value:{'+' if sign else ''},.{digits}f}".replace("-", "−")
+
+
+def estimate(value: Estimate | float | None, *, as_share: bool, sign: bool = False) -> str:
+    """Return a value, and behind it its interval where it has one."""
+    write = share if as_share else plain
+    if not isinstance(value, Estimate):
+        return write(value, sign=sign)
+    low, high = (write(end, sign=sign).removesuffix(" %") for end in (value.low, value.high))
+    return f"{write(value.value, sign=sign)} [{low}, {high}]"
+
+
+def seconds(value: float) -> str:
+    """Return a duration."""
+    if value < 120:
+        return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+    minutes = round(value / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def span(steps: tuple[int, int]) -> str:
+    """Return the steps from the first to the last."""
+    first, last = steps
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def visible(value: object) -> object:
+    """Return a text with every character that acts instead of showing written as its escape; other values as they are."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else printable(value)
+
+
+FILTERS: Mapping[str, Callable[..., str]] = {
+    "share": share,
+    "plain": plain,
+    "estimate": estimate,
+    "seconds": seconds,
+    "span": span,
+}
