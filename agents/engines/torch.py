@@ -61,6 +61,9 @@ class Decoder(Protocol):
 class TorchEngine:
     """Samples with the policy's own model, under the policy's adapter."""
 
+    watchable = True
+    """Whether `sample_many` takes a `watch`."""
+
     def __init__(
         self,
         *,

@@ -1,0 +1,11 @@
+"""`agon serve`: the policies of a run behind an OpenAI-compatible endpoint.
+
+`errors`      what is refused, in OpenAI's format
+`schema`      requests and responses
+`models`      what is served: the pair as one model, each policy, the base
+`text`        text out of single tokens; stop sequences
+`writing`     one completion on its way, speaker by speaker
+`worker`      the thread that has the model: batches of whatever waits
+`app`         routes, limits, streams
+`server`      where it listens
+"""

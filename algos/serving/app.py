@@ -1,0 +1,264 @@
+"""The routes of the server, with their limits: `/v1/chat/completions`, `/v1/models`, `/health`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from agents.sampling import MIN_TEMPERATURE
+from algos.serving import schema
+from algos.serving.errors import APIError
+from algos.serving.models import ServedModel
+from algos.serving.replies import Reply
+from algos.serving.worker import Worker
+from algos.serving.writing import Asked
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one client, or all of them, may ask for."""
+
+    concurrency: int = 128
+    """Completions that are written or wait at one time; more are refused with 429."""
+    tokens: int = 2048
+    """Most tokens of one text."""
+    prompt_tokens: int | None = None
+    """Most tokens of a prompt; None: what the model's context holds."""
+    choices: int = 8
+    """Most completions of one request (`n`)."""
+    stops: int = 8
+    """Most stop sequences of one request."""
+    body_bytes: int = 1 << 20
+    """Largest body of a request."""
+    body_seconds: float = 20.0
+    """For a body to arrive."""
+    seconds: float = 600.0
+    """For a completion; what is not finished then is given up."""
+
+
+class ChatServer:
+    """Answers requests with the worker's help."""
+
+    def __init__(self, models: Mapping[str, ServedModel], worker: Worker, *, limits: Limits, api_key: str | None) -> None:
+        """Serve `models`.
+
+        Args:
+            models: by name.
+            worker: writes the completions; it is started and closed with the app.
+            limits: see `Limits`.
+            api_key: what clients must know; None lets everybody in who can reach the server.
+        """
+        self.models, self.worker, self.limits = models, worker, limits
+        self._key = None if api_key is None else _digest(api_key)
+        self._created = int(time.time())
+        self.busy = 0
+        """Completions that are written or wait."""
+
+    def app(self, *, allowed_hosts: list[str]) -> Starlette:
+        """Return the ASGI application.
+
+        Args:
+            allowed_hosts: names by which the server may be called: a web page elsewhere can give itself any other.
+        """
+        return Starlette(
+            routes=[
+                Route("/health", self._health),
+                Route("/v1/models", self._guarded(self._list)),
+                Route("/v1/models/{name:path}", self._guarded(self._describe)),
+                Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
+            ],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts, www_redirect=False)],
+            exception_handlers={HTTPException: _as_openai, Exception: _as_openai},
+            lifespan=self._lifespan,
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        self.worker.start()
+        yield
+        await asyncio.to_thread(self.worker.close)
+
+    # --- routes -------------------------------------------------------------------------------------
+
+    def _guarded(self, endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
+        """Let an endpoint see only requests that may be served, and say refusals as OpenAI does."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                self._check(request)
+                return await endpoint(request)
+            except APIError as refused:
+                return refused.response()
+
+        return guarded
+
+    def _check(self, request: Request) -> None:
+        """Refuse pages of other origins, and clients without the key.
+
+        Raises:
+            APIError: 403 or 401.
+        """
+        origin = request.headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+            raise APIError(403, "pages of other origins are not served", code="origin_not_allowed")
+        if self._key is None:
+            return
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(_digest(given.strip()), self._key):
+            message = "send the server's key: Authorization: Bearer KEY"
+            raise APIError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+
+    async def _health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _list(self, request: Request) -> Response:
+        return JSONResponse(schema.model_list(list(self.models), created=self._created))
+
+    async def _describe(self, request: Request) -> Response:
+        return JSONResponse(schema.model_card(self._model(request.path_params["name"]).name, created=self._created))
+
+    async def _chat(self, request: Request) -> Response:
+        asked = schema.read_request(await self._body(request))
+        wishes = self._wishes(asked)
+        self._enter(len(wishes))
+        reply = Reply(wishes, seconds=self.limits.seconds)
+
+        def end() -> None:
+            reply.cancel()
+            self.busy -= len(wishes)
+
+        try:
+            await reply.begin(self.worker, request.receive)
+            if asked.stream:
+                include_usage = asked.stream_options is not None and asked.stream_options.include_usage
+                return EventStream(reply.stream(include_usage=include_usage), seconds=self.limits.seconds, end=end)
+            whole = await reply.whole(request.receive)
+        except BaseException:
+            end()
+            raise
+        end()
+        return JSONResponse(whole)
+
+    # --- what is asked ------------------------------------------------------------------------------
+
+    async def _body(self, request: Request) -> bytes:
+        """Return the body of a request.
+
+        Raises:
+            APIError: it is no JSON by its own account, too large, or too slow.
+        """
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise APIError(415, "send JSON, with Content-Type: application/json")
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.limits.body_seconds):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > self.limits.body_bytes:
+                        message = f"a request may have {self.limits.body_bytes} bytes"
+                        raise APIError(413, message, code="request_too_large", headers=_CLOSE)
+        except TimeoutError:
+            raise APIError(408, f"the body did not arrive in {self.limits.body_seconds:g} s", headers=_CLOSE) from None
+        except ClientDisconnect:
+            raise APIError(400, "the client has gone") from None
+        return bytes(body)
+
+    def _model(self, name: str) -> ServedModel:
+        if name not in self.models:
+            message = f"there is no model {name[:100]!r}; there are {', '.join(self.models)}"
+            raise APIError(404, message, param="model", code="model_not_found")
+        return self.models[name]
+
+    def _wishes(self, asked: schema.ChatRequest) -> list[Asked]:
+        """Return the completions that a request asks for.
+
+        Raises:
+            APIError: it asks for more than the limits allow.
+        """
+        model, limits = self._model(asked.model), self.limits
+        for name, value, most in (
+            ("max_tokens", asked.max_tokens, limits.tokens),
+            ("max_completion_tokens", asked.max_completion_tokens, limits.tokens * len(model.speakers)),
+            ("n", asked.n, limits.choices),
+        ):
+            if value is not None and value > most:
+                raise APIError(400, f"{name} may be at most {most} here, not {value}", param=name, code="invalid_value")
+        if len(asked.stops) > limits.stops:
+            raise APIError(400, f"there may be at most {limits.stops} stop sequences", param="stop", code="invalid_value")
+        if asked.max_completion_tokens is not None and asked.max_completion_tokens < len(model.speakers):
+            message = f"{model.name} speaks {len(model.speakers)} times, and needs as many tokens"
+            raise APIError(400, message, param="max_completion_tokens", code="invalid_value")
+        total = asked.max_completion_tokens
+        most = asked.max_tokens or (limits.tokens if total is not None else min(model.max_tokens, limits.tokens))
+        temperature = model.temperature if asked.temperature is None else asked.temperature
+        first = secrets.randbits(62) if asked.seed is None else asked.seed % 2**62
+        return [
+            Asked(
+                model=model,
+                messages=tuple(message.plain() for message in asked.messages),
+                max_tokens=most,
+                max_total=total,
+                temperature=0.0 if temperature < MIN_TEMPERATURE else temperature,
+                seed=first + index,
+                stop=asked.stops,
+                max_prompt=limits.prompt_tokens,
+            )
+            for index in range(asked.n or 1)
+        ]
+
+    def _enter(self, completions: int) -> None:
+        if self.busy + completions > self.limits.concurrency:
+            message = f"the server writes {self.limits.concurrency} completions at a time; try again later"
+            raise APIError(429, message, code="server_busy", headers={"Retry-After": "1"})
+        self.busy += completions
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events; ends what it is about whether or not the client hears them to the end."""
+
+    def __init__(self, events: AsyncIterator[str], *, seconds: float, end: Callable[[], None]) -> None:
+        """Send `events`, then call `end`, whatever happens; a client that has not taken them after `seconds` is left."""
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
+        self._seconds, self._end = seconds, end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    await super().__call__(scope, receive, send)
+        finally:
+            self._end()
+
+
+_CLOSE = {"Connection": "close"}
+"""For responses before a body was read: what comes after it on the connection would be taken for the next request."""
+
+
+def _digest(key: str) -> bytes:
+    """Return what keys are compared by: of one length, so that the time of the comparison tells nothing."""
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
+
+
+async def _as_openai(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return APIError(error.status_code, str(error.detail), headers=error.headers).response()
+    return APIError(500, "the server failed; its log says why").response()

@@ -1,0 +1,59 @@
+"""What is served: the pair as one model, each policy under its own name, and the frozen base."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agents.adapters import BASE
+from agents.policy import LLMPolicy
+from algos.errors import ConfigError
+from algos.policies import make_policy
+from algos.trained import Trained
+
+PAIR = "pair"
+"""The name of the model that drafts with one policy and answers with the other."""
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """Policies that speak one after the other; the last one's text is the answer."""
+
+    name: str
+    speakers: tuple[LLMPolicy, ...]
+    show_thinking: bool = False
+    """Whether the hidden reasoning in a draft is shown to who answers."""
+    max_tokens: int = 256
+    """Of each text, where the request does not say."""
+    temperature: float = 1.0
+    """Where the request does not say."""
+
+
+def served_models(trained: Trained, *, drafter: str | None = None, challenger: str | None = None) -> dict[str, ServedModel]:
+    """Return the models of a run by name, the pair first.
+
+    Args:
+        trained: the run.
+        drafter: the policy that drafts; default: the first one.
+        challenger: the policy that answers; default: the second one. A run with one policy has a pair only if both are named.
+
+    Raises:
+        ConfigError: there is no such policy, or its name is taken.
+    """
+    policies, config = trained.policies, trained.config
+    names = [*policies]
+    for name in (drafter, challenger):
+        if name is not None and name not in policies:
+            raise ConfigError(f"{trained.run} has no policy {name!r}; it has {', '.join(names)}")
+    if PAIR in policies:
+        raise ConfigError(f"the policy {PAIR!r} of {trained.run} has the name of the pair; rename it")
+    first, second = drafter or names[0], challenger or (names[1] if len(names) > 1 else None)
+    speakers: dict[str, tuple[LLMPolicy, ...]] = {} if second is None else {PAIR: (policies[first], policies[second])}
+    speakers |= {name: (policy,) for name, policy in policies.items()}
+    for base in trained.bases:
+        name = BASE if len(trained.bases) == 1 else f"{BASE}:{base.name}"
+        speakers[name] = (make_policy(base, None, config),)
+    thinking = bool(config.contest_options().get("show_thinking", False))
+    return {
+        name: ServedModel(name, who, show_thinking=thinking, max_tokens=config.max_tokens, temperature=config.temperature)
+        for name, who in speakers.items()
+    }

@@ -1,0 +1,151 @@
+"""Where the server listens, and whom it lets near: loopback, unless told otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from algos.errors import ConfigError
+from algos.serving.app import ChatServer, Limits
+from algos.serving.models import ServedModel
+from algos.serving.worker import Worker
+
+LOOPBACK_NAMES = ["localhost", "127.0.0.1", "::1", "[::1]"]
+SILENCE_SECONDS = 30.0
+"""A connection on which no whole request has come for so long is closed."""
+_UNANSWERED = object()
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen, and under which names."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    """0 takes any free one."""
+    allow_hosts: tuple[str, ...] = ()
+    """More names by which clients may call the server (the Host header)."""
+    insecure: bool = False
+    """Serve other machines without a key."""
+
+    def check(self, *, api_key: str | None) -> None:
+        """Refuse to serve other machines without a key.
+
+        Raises:
+            ConfigError: that would happen.
+        """
+        if not self.loopback and api_key is None and not self.insecure:
+            raise ConfigError(
+                f"{self.host} can be reached from other machines: name a variable that holds a key (--api-key-env NAME), "
+                "or say --insecure"
+            )
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def host_names(self) -> list[str]:
+        """The Host headers that are answered; all of them on an address that stands for every one of the machine's."""
+        if self.host in ("0.0.0.0", "::") and not self.allow_hosts:
+            return ["*"]
+        return [*LOOPBACK_NAMES, self.host, *self.allow_hosts]
+
+
+def serve(
+    models: Mapping[str, ServedModel],
+    address: Address,
+    *,
+    limits: Limits,
+    api_key: str | None = None,
+    max_rows: int = 64,
+    on_start: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until interrupted.
+
+    Args:
+        models: by name; see `algos.serving.models.served_models`.
+        address: where to listen.
+        limits: what clients may ask for.
+        api_key: what they must know.
+        max_rows: most completions in one batch.
+        on_start: told the URL when the server listens.
+
+    Raises:
+        ConfigError: the address can't be had, or would let everybody in.
+    """
+    address.check(api_key=api_key)
+    with listen(address) as place:
+        if on_start is not None:
+            on_start(url(place))
+        chat = ChatServer(models, Worker(max_rows=max_rows), limits=limits, api_key=api_key)
+        make_server(chat, address).run(sockets=[place])
+
+
+def make_server(chat: ChatServer, address: Address) -> uvicorn.Server:
+    """Return a server that can be run on a socket."""
+    config = uvicorn.Config(
+        chat.app(allowed_hosts=address.host_names),
+        http=PatientProtocol,
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=5,
+    )
+    return uvicorn.Server(config)
+
+
+def listen(address: Address) -> socket.socket:
+    """Return a socket that listens there.
+
+    Raises:
+        ConfigError: it can't be had.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"can't listen on {address.host}, port {address.port}: {error}; choose another --port") from error
+
+
+def url(place: socket.socket) -> str:
+    """Return the URL of the API at a socket."""
+    host, port = place.getsockname()[:2]
+    return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
+
+
+class PatientProtocol(H11Protocol):
+    """Patient, but not for ever: uvicorn itself waits without end for a request that comes byte by byte."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to watch a connection."""
+        super().connection_made(transport)
+        self._seen: Any = None
+        self._look_again = self.loop.call_later(SILENCE_SECONDS, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Watch no more."""
+        self._look_again.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        answered = self.cycle is None or self.cycle.response_complete
+        if answered and self.cycle is self._seen:
+            self.transport.close()
+            return
+        self._seen = self.cycle if answered else _UNANSWERED
+        self._look_again = self.loop.call_later(SILENCE_SECONDS, self._look)
