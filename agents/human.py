@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from agents.agent import Agent
+from agon_env.printable import printable
 from agon_env.types import Action, Observation
 
 END = "."
@@ -16,13 +17,15 @@ END = "."
 class Human(Agent):
     """Shows what the player sees and reads an answer of any number of lines."""
 
-    def __init__(self, *, stdin: TextIO | None = None, stdout: TextIO | None = None) -> None:
+    def __init__(self, *, show_prompt: bool = True, stdin: TextIO | None = None, stdout: TextIO | None = None) -> None:
         """Make a player.
 
         Args:
+            show_prompt: whether it is shown what it is asked; False where somebody else shows it.
             stdin: where answers come from; default: the terminal.
             stdout: where prompts go; default: the terminal.
         """
+        self.show_prompt = show_prompt
         self.stdin = stdin
         self.stdout = stdout
 
@@ -32,8 +35,9 @@ class Human(Agent):
 
     def _ask(self, observation: Observation) -> str:
         stdin, stdout = self.stdin or sys.stdin, self.stdout or sys.stdout
-        conversation = "\n\n".join(_shown(message["role"], message["content"]) for message in observation.messages)
-        print(f"\n── {observation.player}, the {observation.role} ──\n{conversation}", file=stdout)
+        if self.show_prompt:
+            conversation = "\n\n".join(_shown(message["role"], message["content"]) for message in observation.messages)
+            print(f"\n── {observation.player}, the {observation.role} ──\n{printable(conversation)}", file=stdout)
         print(f'── your answer; end it with a line that holds only "{END}" ──', file=stdout, flush=True)
         lines: list[str] = []
         while line := stdin.readline():  # an empty string is the end of the input

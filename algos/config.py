@@ -6,7 +6,7 @@ import ast
 import importlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -197,7 +197,7 @@ class TrainConfig:
         Raises:
             ConfigError: an option is not `name=value`.
         """
-        return dict(_option(option) for option in self.env_options)
+        return read_options(self.env_options)
 
     def run_name(self) -> str:
         """Return the name of the run folder."""
@@ -260,6 +260,15 @@ def _option(text: str) -> tuple[str, Any]:
             return name, read(value)
         except (ValueError, SyntaxError):
             pass
+def read_options(texts: Iterable[str]) -> dict[str, Any]:
+    """Return options of a contest, each `name=value`, as keyword arguments of `agon_env.make`.
+
+    Raises:
+        ConfigError: one is not `name=value`.
+    """
+    return dict(map(_option, texts))
+
+
     return name, value
 
 

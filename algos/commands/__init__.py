@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, Command] = {
     "agents": Command("Look around", "List the players that can be made, and broken plug-ins."),
     "new": Command("Make your own", "Begin a game, a player or an algorithm: a small package that runs, with a test."),
     "check": Command("Make your own", "Check that a contest keeps the rules of the house."),
+    "play": Command("Play", "Watch players in a contest, or play in it."),
     "train": Command("Train", "Train policies by letting them compete."),
     "matrix": Command("Train", "Train and judge every row of the paper's table."),
     "eval": Command("Judge and use", "Judge the trained policies of a run on held-out problems."),
