@@ -29,7 +29,9 @@ CRITIC = "critic"
 
 
 def save_checkpoint(run: Run, folder: Path) -> None:
-    """Save `run` below `folder`; older checkpoints go when the new one is complete."""
+    """Save `run` below `folder`; older checkpoints go when the new one is complete. Of several ranks the first one saves."""
+    if not run.ranks.first:
+        return
     parent = folder / "checkpoint"
     if (parent / f"step-{run.step}").exists():  # of a run that was resumed and has done nothing since
         return

@@ -152,10 +152,13 @@ class TrainConfig:
     others would wait for it, and on a busy machine it for them."""
     device: str = "auto"
     """"auto" takes a GPU if there is one."""
+    ranks: int = 1
+    """Processes on this machine that play and learn side by side, each with a copy of the base. For several machines, or to
+    start them otherwise, run the same command under torchrun."""
 
     def __post_init__(self) -> None:
         algorithm = find_algorithm(self.algorithm)
-        for name in ("problems", "group_size", "answers", "max_tokens", "lora_rank", "lora_alpha", "checkpoint_every"):
+        for name in ("problems", "group_size", "answers", "max_tokens", "lora_rank", "lora_alpha", "checkpoint_every", "ranks"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
         for name in ("steps", "sample_budget", "eval_problems", "eval_every", "keep_transcripts", "seed", "threads"):

@@ -21,7 +21,7 @@ from agon_env.contest import Contest
 from agon_env.types import Action, Observation
 from algos.curriculum import problem_index, task_size
 from algos.records import Record, records_of
-from algos.rollouts import Rollout, Sample, Start, rollout
+from algos.rollouts import Rollout, Rollouts, Sample, Start, rollout
 from algos.statistics import majority_score, pass_at_k, wilson
 
 HELD_OUT_SEEDS = 2**52
@@ -87,6 +87,7 @@ def evaluate(
     both_orders: bool = True,
     batch: int = 128,
     sample: Sample | None = None,
+    play: Rollouts = rollout,
     on_contest: Callable[[int], None] | None = None,
 ) -> tuple[Evaluation, list[Contest]]:
     """Play contests on `problems` problems: always the same ones, drawn from all parts of a data set.
@@ -102,6 +103,7 @@ def evaluate(
             sample to sample.
         batch: contests in lockstep.
         sample: generates the tokens; default: each policy's own engine.
+        play: plays the contests; default: in this process.
         on_contest: told how many contests have ended.
 
     Returns:
@@ -120,7 +122,7 @@ def evaluate(
             held_out_start(contest, place % problems, swap=both_orders and (place % problems + place // problems) % 2 == 1)
             for place in places
         ]
-        played.append(rollout(make_contest, agents, starts, params=params, seed=seed + first, sample=sample))
+        played.append(play(make_contest, agents, starts, params=params, seed=seed + first, sample=sample))
         if on_contest is not None:
             on_contest(places[-1] + 1)
     records = [record for part in played for record in records_of(part)]

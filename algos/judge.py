@@ -12,7 +12,7 @@ from agents.sampling import SamplingParams
 from agon_env.contest import Contest
 from algos.evaluate import Evaluation, evaluate, figures
 from algos.records import Record
-from algos.rollouts import Sample
+from algos.rollouts import Rollouts, Sample, rollout
 
 
 def evaluate_policies(
@@ -24,6 +24,7 @@ def evaluate_policies(
     samples: int = 1,
     seed: int,
     sample: Sample,
+    play: Rollouts = rollout,
     on_contest: Callable[[int], None] | None = None,
 ) -> tuple[Evaluation, list[Contest]]:
     """Play held-out problems with policies as they are.
@@ -39,6 +40,7 @@ def evaluate_policies(
         samples: contests on each problem.
         seed: the same seed gives the same contests.
         sample: generates the tokens.
+        play: plays the contests.
         on_contest: told how many contests have ended.
 
     Returns:
@@ -58,6 +60,7 @@ def evaluate_policies(
             samples=samples,
             seed=seed,
             sample=sample,
+            play=play,
             on_contest=None if on_contest is None else lambda more, done=done: on_contest(done + more),  # type: ignore[misc]
         )
         if len(groups) == 1:

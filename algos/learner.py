@@ -277,7 +277,8 @@ class LocalLearner(Learner):
     def _with_reference(self, rows: Sequence[Row], *, temperature: float) -> list[Row]:
         """Fill in the reference log-probabilities that are missing, all in one block."""
         missing = [index for index, row in enumerate(rows) if row.ref_logprobs is None]
-        scored = self.logprobs(None, [rows[index] for index in missing], temperature=temperature)
+        # Of these rows alone: whoever divides rows among processes has done so before.
+        scored = LocalLearner.logprobs(self, None, [rows[index] for index in missing], temperature=temperature)
         filled = list(rows)
         for index, ref_logprobs in zip(missing, scored, strict=True):
             filled[index] = replace(rows[index], ref_logprobs=ref_logprobs)

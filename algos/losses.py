@@ -35,8 +35,9 @@ class LossConfig:
 
     loss_type: LossType = "grpo"
     """How tokens are averaged: "grpo" within each sequence first, "dr_grpo" over a constant length, "dapo" over all
-    tokens of the batch, "bnpo" over all tokens of this process's part of it. Two differ in the ratio: "gspo" clips the
-    ratio of whole sequences, "cispo" caps it as a weight, so that no token loses its gradient."""
+    tokens of the batch; so does "bnpo", which elsewhere means the tokens of one process: here ranks share their count. Two
+    differ in the ratio: "gspo" clips the ratio of whole sequences, "cispo" caps it as a weight, so that no token loses its
+    gradient."""
     clip_low: float = 0.2
     """The ratio to the sampling policy is clipped at 1 − clip_low from below; "cispo" has no lower bound. Of "gspo" the
     usual width is 3e-4: the ratio of a sequence hardly moves."""
@@ -158,7 +159,7 @@ def policy_loss(
     - "grpo", "gspo"    Σ_b (Σ_t m·l / Σ_t m) / N,  N = sequences   (GRPO, arXiv 2402.03300)
     - "dr_grpo"         Σ_b Σ_t m·l / (N·max_tokens),  N = sequences   (Dr. GRPO, arXiv 2503.20783)
     - "dapo", "cispo"   Σ_b Σ_t m·l / N,  N = tokens of the whole batch, over all ranks   (DAPO, arXiv 2503.14476)
-    - "bnpo"            the same, with N = tokens of this process's part of the batch
+    - "bnpo"            the same (elsewhere N are the tokens of one process's part; here ranks share their count)
 
     On the first update after sampling ρ = 1 everywhere: the *value* is then −mean(A), about 0 ("cispo" excepted),
     while the gradient is that of REINFORCE. A loss of 0 does not mean that nothing is learned.

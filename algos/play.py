@@ -14,7 +14,7 @@ import numpy as np
 from agents.agent import Agent
 from algos.curriculum import STRIDE, problem_index, task_size
 from algos.matches import Match, join, plan_matches, results
-from algos.rollouts import Rollout, Start, rollout
+from algos.rollouts import Rollout, Start
 from algos.types import Stats
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _play_match(run: Run, match: Match, names: Mapping[str, str]) -> Rollout:
         options = {"roles": roles} | ({"index": index} if "index" in contest.option_names else {})
         starts.append(Start(seed=config.seed * STRIDE + position, options=options, problem=place))
     seed = int(np.random.SeedSequence([config.seed, run.step]).generate_state(1)[0])
-    return rollout(
+    return run.rollout(
         lambda: copy.deepcopy(contest),
         {player: _seat(run, match, role, names[role], seed=seed + match.problems[0]) for player, role in roles.items()},
         starts,

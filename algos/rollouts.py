@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from statistics import fmean
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -69,6 +69,24 @@ class Rollout:
     """The contests, all ended; those that branched off from one another share their first moves."""
     beneath: list[tuple[int, ...]]
     """For each turn the indices of the contests that passed through it: one, or those that branched off after it."""
+
+
+class Rollouts(Protocol):
+    """What plays contests as `rollout` does, here or elsewhere."""
+
+    def __call__(
+        self,
+        make_contest: Callable[[], Contest],
+        players: Mapping[str, Agent],
+        starts: Sequence[Start],
+        *,
+        params: SamplingParams,
+        seed: int,
+        branches: Sequence[int] = (),
+        sample: Sample | None = None,
+    ) -> Rollout:
+        """Play one tree of contests for each start, to the end; see `rollout`."""
+        ...
 
 
 def rollout(

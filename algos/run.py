@@ -34,10 +34,12 @@ from algos.learner import LocalLearner
 from algos.length_penalty import penalise_length
 from algos.metrics import pair_metrics, turn_metrics
 from algos.opponents import Opponents, make_opponents
+from algos.parallel.ranked import RankedCritic, RankedLearner, ranked_rollout
+from algos.parallel.ranks import Ranks
 from algos.phases import recording
 from algos.play import play
 from algos.policies import load_bases, make_policy, sampling_params
-from algos.rollouts import Rollout
+from algos.rollouts import Rollout, Rollouts, rollout
 from algos.types import Row, Stats, Turn
 from algos.update import update_policy
 from algos.values import Critic, ValueRow, appraise, update_critic
@@ -60,6 +62,10 @@ class Run:
     opponents: Opponents | None
     engine: TorchEngine
     params: SamplingParams
+    ranks: Ranks = field(default_factory=Ranks)
+    """The processes that learn side by side, of which this is one."""
+    rollout: Rollouts = rollout
+    """Plays contests."""
     critics: dict[str, Critic] = field(default_factory=dict)
     """Policy → its critic, where the algorithm has such."""
     rates: WinRates = field(default_factory=WinRates)
@@ -78,7 +84,7 @@ class Run:
         """
         if config.threads:
             torch.set_num_threads(config.threads)
-        algorithm = config.make_algorithm()
+        algorithm, ranks = config.make_algorithm(), Ranks.current()
         contest, held_out = make_contests(config, algorithm)
         names, engine = algorithm.policies, TorchEngine(max_rows=config.max_rows)
         bases = load_bases(config, names, engine)
@@ -89,7 +95,7 @@ class Run:
         loss = replace(config.loss, max_tokens=config.loss.max_tokens or config.max_tokens)
         updates = config.steps * config.optim.epochs * config.optim.minibatches
         of_base = {
-            id(base): LocalLearner(base, loss=loss, optim=config.optim, total_steps=updates)
+            id(base): _make_learner(base, ranks, loss=loss, optim=config.optim, total_steps=updates)
             for base in {id(base): base for base in bases.values()}.values()
         }
         learners = {name: of_base[id(bases[name])] for name in names}
@@ -103,6 +109,8 @@ class Run:
             opponents=make_opponents(config, policies, contest),
             engine=engine,
             params=sampling_params(config),
+            ranks=ranks,
+            rollout=rollout if ranks.size == 1 else ranked_rollout(ranks),
             critics=_make_critics(config, policies, learners) if algorithm.critic else {},
         )
 
@@ -125,6 +133,7 @@ class Run:
             params=self.params,
             seed=self.config.seed,
             sample=self.sample,
+            play=self.rollout,
             on_contest=on_contest,
         )
 
@@ -197,12 +206,18 @@ def _value_row(turn: Turn, advantages: Advantages, index: int) -> ValueRow:
     return ValueRow(turn.prompt_ids, turn.completion.token_ids, turn.values[: len(returns)], returns)
 
 
+def _make_learner(base: SharedBase, ranks: Ranks, **options: Any) -> LocalLearner:
+    return LocalLearner(base, **options) if ranks.size == 1 else RankedLearner(base, ranks=ranks, **options)
+
+
 def _make_critics(
     config: TrainConfig, policies: Mapping[str, LLMPolicy], learners: Mapping[str, LocalLearner]
 ) -> dict[str, Critic]:
     spec = AdapterSpec(config.lora_rank, config.lora_alpha)
     seeds = np.random.SeedSequence(config.seed).generate_state(len(policies)).tolist()
     return {
-        name: Critic(learners[name], policy, spec=spec, seed=seed, config=config.critic)
+        name: (RankedCritic if isinstance(learners[name], RankedLearner) else Critic)(
+            learners[name], policy, spec=spec, seed=seed, config=config.critic
+        )
         for (name, policy), seed in zip(policies.items(), seeds, strict=True)
     }

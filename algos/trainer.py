@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
 
 from algos.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
 from algos.config import TrainConfig, load_config
 from algos.console import RunConsole, is_duel
 from algos.errors import ConfigError
+from algos.parallel.launch import launch, launched
+from algos.parallel.ranks import Ranks
 from algos.run import Run
-from algos.run_folder import RunFolder
+from algos.run_folder import NoFolder, RunFolder
 from algos.scorecard import wins
 from algos.types import Stats
 
@@ -27,7 +30,10 @@ NOTHING_LEARNED = (
     "Nothing was learned: at every step all turns of every group were paid alike. Look at the contests (TensorBoard, Text): "
     "is the task too hard or too easy for the model, are its moves legal, are its texts cut off?"
 )
-MAY_CHANGE = ("steps", "sample_budget", "eval_every", "checkpoint_every", "max_rows", "threads", "device", "output_dir", "name")
+MAY_CHANGE = (
+    *("steps", "sample_budget", "eval_every", "checkpoint_every", "output_dir", "name"),
+    *("max_rows", "threads", "device", "ranks"),
+)
 """Settings that may differ when a run goes on: they change no step that was done."""
 
 
@@ -43,7 +49,10 @@ class Interrupted(Exception):
         else:
             kept = f"Stopped at once. The last checkpoint is that of step {saved}: the steps after it will be made again."
         super().__init__(f"{kept} Go on with:\n  agon train --resume {run}")
-        self.run = run
+        self.run, self._step = run, step
+
+    def __reduce__(self) -> tuple[type[Interrupted], tuple[Path, int]]:  # ranks tell it to who has launched them
+        return Interrupted, (self.run, self._step)
 
 
 def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsole | None = None) -> Path:
@@ -59,14 +68,26 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
             stops at once, so that the steps since the last checkpoint have to be made again.
         ConfigError: the run can't be, or is not the one to go on with.
     """
-    console = console or RunConsole()
+    if config.ranks > 1 and not launched():
+        return launch(_train_rank, config, resume, ranks=config.ranks)
+    with Ranks.joined() as ranks:
+        if config.ranks not in (1, ranks.size):
+            raise ConfigError(f"ranks={config.ranks}, but the launcher has started {ranks.size}: leave ranks out")
+        return _train(config, resume, (console or RunConsole()) if ranks.first else RunConsole(Console(quiet=True)))
+
+
+def _train_rank(config: TrainConfig, resume: Path | None) -> Path:
+    return train(config, resume=resume)
+
+
+def _train(config: TrainConfig, resume: Path | None, console: RunConsole) -> Path:
     if resume is not None:
         _check_same_run(config, load_config(resume))
     run = Run.of(config)
-    folder_path = resume or _new_folder(config)
+    folder_path = resume or run.ranks.of_first(_new_folder(config))
     if resume is not None:
         load_checkpoint(run, resume)
-    folder = RunFolder(folder_path, first_step=run.step)
+    folder = RunFolder(folder_path, first_step=run.step) if run.ranks.first else NoFolder()
     folder.write("config.json", config.to_dict())
     console.banner("agon-env", banner_facts(run, folder_path))
     learned, first = 0.0, run.step
@@ -87,12 +108,14 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
                 folder.show(run.step - 1, "contest", played.contests[0])
                 tick(run.step, _note(stats, run.contest.roles))
                 learned += sum(stats[f"{name}/rows"] for name in run.policies)
-                if interrupted or run.step % config.checkpoint_every == 0:
+                stop = run.ranks.any(bool(interrupted))
+                if stop or run.step % config.checkpoint_every == 0:
                     save_checkpoint(run, folder_path)
-                if interrupted:
+                if stop:
                     raise Interrupted(folder_path, run.step)
-        for name, policy in run.policies.items():
-            run.learners[name].save(policy, folder_path / name)
+        if run.ranks.first:
+            for name, policy in run.policies.items():
+                run.learners[name].save(policy, folder_path / name)
         save_checkpoint(run, folder_path)
         if run.before is not None:
             after = _judge_aloud(run, folder, console, "after")

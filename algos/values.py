@@ -87,9 +87,10 @@ def value_loss(
     error_N = (value_N - return_N).square()
     clipped = torch.zeros((), device=value_N.device)
     if clip is not None:
-        near_N = old_value_N + (value_N - old_value_N).clamp(-clip, clip)
-        clipped_N = (near_N - return_N).square()
-        clipped = (clipped_N > error_N).float().sum() / normalizer
+        moved_N = value_N - old_value_N
+        clipped_N = (old_value_N + moved_N.clamp(-clip, clip) - return_N).square()
+        # Within the range both errors are the same number, up to rounding.
+        clipped = ((clipped_N > error_N) & (moved_N.abs() > clip)).float().sum() / normalizer
         error_N = torch.maximum(error_N, clipped_N)
     loss = error_N.sum() / (2 * normalizer)
     return loss, {"value_loss": loss.detach(), "value_clipfrac": clipped}
@@ -154,14 +155,19 @@ class Critic:
         return result
 
     @phase("update")
-    def forward_backward(self, rows: Sequence[ValueRow]) -> Stats:
+    def forward_backward(self, rows: Sequence[ValueRow], *, normalizer: float | None = None) -> Stats:
         """Add the gradient of `value_loss`, a mean over all states of `rows`, to what has been accumulated.
+
+        Args:
+            rows: what to learn from.
+            normalizer: states of the whole batch, where `rows` are but a part of it.
 
         Raises:
             NonFiniteUpdate: the loss is not finite; the accumulated gradient is dropped.
         """
         states = [_states(row.prompt_ids, row.completion_ids, len(row.returns)) for row in rows]
-        normalizer = float(max(1, sum(len(row.returns) for row in rows)))
+        if normalizer is None:
+            normalizer = float(max(1, sum(len(row.returns) for row in rows)))
         total: dict[str, float] = {"value_loss": 0.0, "value_clipfrac": 0.0}
         try:
             with self.learner.batches(self.adapter, states) as batches:

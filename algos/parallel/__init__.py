@@ -1,0 +1,7 @@
+"""Past one process: contests are spread over workers, rows over ranks. Only adapters, gradients of adapters and texts travel.
+
+`division`   who gets what, and how the parts are put together again: pure functions.
+`ranks`      processes that learn side by side (torch.distributed), and their few collectives.
+`ranked`     the learner, the critic and the rollouts of such processes.
+`launch`     starts them on one machine.
+"""

@@ -1,0 +1,116 @@
+"""The processes of a data-parallel run, and the few things that they tell each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from algos.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Ranks:
+    """This process among those that learn side by side; by default the only one.
+
+    Every rank does the same at the same time: each method is called by all of them, or by none.
+    """
+
+    def __init__(self, number: int = 0, size: int = 1) -> None:
+        """Be the rank `number`, counted from 0, of `size`."""
+        self.number, self.size = number, size
+
+    @classmethod
+    def current(cls) -> Ranks:
+        """Return the ranks of the process group that this process is in, if it is in one."""
+        return cls(dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else cls()
+
+    @classmethod
+    def join(cls) -> Ranks:
+        """Join the process group that a launcher (torchrun, `algos.parallel.launch`) has prepared in the environment.
+
+        Returns:
+            The ranks; alone, where there is no launcher.
+
+        Raises:
+            ConfigError: the other ranks can't be reached.
+        """
+        if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ or dist.is_initialized():
+            return cls.current()
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        try:
+            # Objects go by gloo, also where gradients go by NCCL.
+            dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        except (ValueError, RuntimeError) as error:
+            raise ConfigError(f"rank {os.environ['RANK']} can't join the others: {error}") from error
+        return cls.current()
+
+    @classmethod
+    @contextmanager
+    def joined(cls) -> Iterator[Ranks]:
+        """Join for the block; who was in the group before stays in it."""
+        before = cls.current().size
+        ranks = cls.join()
+        try:
+            yield ranks
+        finally:
+            if before == 1:
+                cls.leave()
+
+    @staticmethod
+    def leave() -> None:
+        """Leave the process group, if this process is in one."""
+        if dist.is_available() and dist.is_initialized():
+            dist.destroy_process_group()
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the rank that writes files and speaks to the user."""
+        return self.number == 0
+
+    def gather(self, value: T) -> list[T]:
+        """Return the values of all ranks, in their order. They are pickled."""
+        if self.size == 1:
+            return [value]
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, value)
+        return found
+
+    def any(self, flag: bool) -> bool:
+        """Return whether the flag is set on any rank."""
+        return any(self.gather(flag))
+
+    def of_first(self, value: T) -> T:
+        """Return the value that the first rank has."""
+        return self.gather(value if self.first else None)[0]  # type: ignore[return-value]
+
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Add up the gradients of all ranks, in one all-reduce of all of them.
+
+        A rank without rows has no gradient and adds nothing. Where no rank has one, there is still none afterwards:
+        for Adam a gradient of 0 is not the same as none.
+
+        Args:
+            parameters: the same ones, in the same order, on every rank.
+        """
+        if self.size == 1:
+            return
+        parameters = list(parameters)
+        held = any(parameter.grad is not None for parameter in parameters)
+        pieces = [
+            (parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)).flatten()
+            for parameter in parameters
+        ]
+        total = torch.cat([*pieces, pieces[0].new_tensor([float(held)])])
+        dist.all_reduce(total)
+        if not total[-1]:
+            return
+        for parameter, piece in zip(parameters, total[:-1].split([p.numel() for p in parameters]), strict=True):
+            parameter.grad = piece.view_as(parameter).clone()

@@ -1,0 +1,55 @@
+"""A whole run on two ranks: what one process would have made, in one folder."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from algos.config import TINY
+from algos.errors import ConfigError
+from algos.optim import OptimConfig
+from algos.trainer import train
+
+SMALL = dataclasses.replace(
+    TINY,
+    steps=3,
+    problems=3,
+    group_size=4,
+    max_tokens=24,
+    eval_problems=6,
+    lora_rank=2,
+    optim=OptimConfig(learning_rate=1e-3, minibatches=2, epochs=2),
+)
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    return [{k: v for k, v in json.loads(line).items() if not k.startswith(("time/", "memory/"))} for line in lines]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["competitive_grpo", "competitive_ppo"])
+def test_two_ranks_make_the_run_of_one_process(algorithm: str, tmp_path: Path) -> None:
+    config = dataclasses.replace(SMALL, algorithm=algorithm, output_dir=str(tmp_path))
+    alone = train(config)
+    together = train(dataclasses.replace(config, ranks=2, name="ranks"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([alone.name, together.name])
+    for mine, other in zip(metrics(alone), metrics(together), strict=True):
+        assert other == pytest.approx(mine, rel=1e-3, abs=1e-4)
+    for name in ("alice", "bob"):
+        one, two = (load_file(run / name / "adapter_model.safetensors") for run in (alone, together))
+        for key, tensor in one.items():
+            torch.testing.assert_close(two[key], tensor, atol=1e-5, rtol=0)
+
+
+def test_ranks_that_a_launcher_did_not_start_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "0")
+    with pytest.raises(ConfigError, match="the launcher has started 1"):
+        train(dataclasses.replace(SMALL, ranks=2, output_dir=str(tmp_path)))

@@ -1,0 +1,126 @@
+"""Two gloo ranks learn what one process learns, however unequal their shares are."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "algos"))
+from learner_fixtures import tiny_base, tiny_rows
+
+from agents.adapter_files import AdapterSpec
+from algos.learner import LocalLearner
+from algos.losses import LossConfig
+from algos.optim import OptimConfig
+from algos.parallel.launch import launch
+from algos.parallel.ranked import RankedCritic, RankedLearner
+from algos.parallel.ranks import Ranks
+from algos.types import Batch
+from algos.values import Critic, ValueRow
+
+LOSSES = {
+    **{name: LossConfig(loss_type=name, max_tokens=16) for name in ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "gspo")},
+    "with a KL term": LossConfig(kl_coef=0.1),
+}
+OPTIM = OptimConfig(learning_rate=1e-3, token_budget=16)
+BATCH_SIZES = (5, 1, 7, 0, 3)
+"""Rows of the batches in turn. Of one row, one rank has nothing to do; of none, nobody has, and nothing moves."""
+
+
+def learn(ranks: Ranks | None, loss: LossConfig, *, steps: int = 20) -> tuple[list[torch.Tensor], list[dict[str, float]]]:
+    """Return the weights after some steps, and the statistics of all of them."""
+    base, alice = tiny_base("alice")
+    options: dict[str, Any] = {"loss": loss, "optim": OPTIM}
+    learner = LocalLearner(base, **options) if ranks is None else RankedLearner(base, ranks=ranks, **options)
+    stats = []
+    for step in range(steps):
+        rows = tuple(tiny_rows(BATCH_SIZES[step % len(BATCH_SIZES)], seed=step, longest=12))
+        if step % 2:
+            stats.append(learner.forward_backward(alice, Batch(rows)))
+        else:  # what is accumulated over several calls is added up once
+            stats += [learner.forward_backward(alice, Batch(part, normalizer=9.0)) for part in (rows[:2], rows[2:])]
+        stats.append(learner.optim_step(alice))
+    scored = learner.logprobs(alice, tiny_rows(6))
+    return [parameter.detach() for parameter in alice.parameters()], [*stats, {str(i): p[0] for i, p in enumerate(scored)}]
+
+
+def learn_values(ranks: Ranks | None) -> tuple[list[torch.Tensor], list[dict[str, float]]]:
+    """Return the weights of a critic after some steps, and its statistics."""
+    base, alice = tiny_base("alice")
+    learner = LocalLearner(base, optim=OPTIM) if ranks is None else RankedLearner(base, ranks=ranks, optim=OPTIM)
+    make = Critic if ranks is None else RankedCritic
+    critic = make(learner, alice, spec=AdapterSpec(2, 2), seed=5)  # type: ignore[arg-type]
+    stats = []
+    for step in range(5):
+        rows = tiny_rows(3 + step, seed=step)
+        values = critic.values([r.prompt_ids for r in rows], [r.completion_ids for r in rows], after=[False] * len(rows))
+        learnt = [ValueRow(r.prompt_ids, r.completion_ids, v, r.old_logprobs) for r, v in zip(rows, values, strict=True)]
+        stats += [critic.forward_backward(learnt), critic.optim_step()]
+    return [parameter.detach() for parameter in critic.parameters()], stats
+
+
+def fail(ranks: Ranks) -> str:
+    """Return what is raised where only the other rank's rows can't be computed."""
+    base, alice = tiny_base("alice")
+    good, bad = tiny_rows(2)
+    rows = (good, type(bad)((99,), (1, 2), (-1.0,), 1.0))
+    try:
+        RankedLearner(base, ranks=ranks).forward_backward(alice, Batch(rows))
+    except ValueError as error:
+        assert all(parameter.grad is None for parameter in alice.parameters())
+        return str(error)
+    return "nothing"
+
+
+def everything() -> dict[str, Any]:
+    """Run on each rank; numbers cross as lists."""
+    ranks, reduced = Ranks.current(), []
+    all_reduce = dist.all_reduce
+    dist.all_reduce = lambda tensor, *args, **kwargs: (reduced.append(tensor.numel()), all_reduce(tensor, *args, **kwargs))[1]
+    found: dict[str, Any] = {name: learn(ranks, loss) for name, loss in LOSSES.items()}
+    per_step = sorted(set(reduced)), len(reduced) / 20 / len(LOSSES)
+    found["critic"] = learn_values(ranks)
+    weights = {name: [tensor.tolist() for tensor in tensors] for name, (tensors, _) in found.items()}
+    stats = {name: stats for name, (_, stats) in found.items()}
+    return {
+        "weights": ranks.gather(weights),
+        "stats": stats,
+        "reduced": per_step,
+        "failed": ranks.gather(fail(ranks)),
+        "any": (ranks.any(ranks.number == 1), ranks.any(False)),
+        "of_first": ranks.gather(ranks.of_first(ranks.number)),
+    }
+
+
+@pytest.fixture(scope="module")
+def two_ranks() -> dict[str, Any]:
+    return launch(everything, ranks=2)
+
+
+@pytest.mark.parametrize("name", [*LOSSES, "critic"])
+def test_two_ranks_learn_what_one_process_learns(two_ranks: dict[str, Any], name: str) -> None:
+    weights, stats = learn_values(None) if name == "critic" else learn(None, LOSSES[name])
+    first, second = two_ranks["weights"]
+    assert first[name] == second[name]  # to the last bit: nothing keeps them equal but that
+    for ours, theirs in zip(weights, first[name], strict=True):
+        torch.testing.assert_close(torch.tensor(theirs), ours, atol=1e-6, rtol=0)
+    for mine, other in zip(stats, two_ranks["stats"][name], strict=True):
+        assert other == pytest.approx(mine, rel=1e-4, abs=1e-5)
+
+
+def test_one_all_reduce_of_an_adapter_per_step(two_ranks: dict[str, Any]) -> None:
+    base, _ = tiny_base("alice")
+    assert two_ranks["reduced"] == ([base.adapters.count("alice") + 1], 1.0)
+
+
+def test_an_error_of_one_rank_is_raised_on_all(two_ranks: dict[str, Any]) -> None:
+    assert two_ranks["failed"][0] == two_ranks["failed"][1]
+    assert "completion tokens but 1 old_logprobs" in two_ranks["failed"][0]
+
+
+def test_ranks_agree(two_ranks: dict[str, Any]) -> None:
+    assert two_ranks["any"] == (True, False)
+    assert two_ranks["of_first"] == [0, 0]
