@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from agon_env.adapters.gymnasium import to_gymnasium
     from agon_env.adapters.pettingzoo import to_pettingzoo
     from agon_env.adapters.textarena_view import to_textarena
+    from agon_env.adapters.trl import to_trl
     from agon_env.checker import check_env
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "to_gymnasium",
     "to_pettingzoo",
     "to_textarena",
+    "to_trl",
 ]
 
 _LAZY = {
@@ -65,6 +67,7 @@ _LAZY = {
     "to_gymnasium": "agon_env.adapters.gymnasium",
     "to_pettingzoo": "agon_env.adapters.pettingzoo",
     "to_textarena": "agon_env.adapters.textarena_view",
+    "to_trl": "agon_env.adapters.trl",
 }
 """Names that are imported when first used, so that their dependencies cost nobody else."""
 

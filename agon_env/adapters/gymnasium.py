@@ -11,19 +11,18 @@ An id with a namespace, `Space/Game-v0`, is `agon_env/Space.Game-v0` in Gymnasiu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import nan
-from typing import Any, TypeAlias
+from typing import Any
 
 import gymnasium
 
+from agon_env.adapters.seats import Rival, check_contest, check_seat, player_in, rival_of
 from agon_env.contest import Contest
 from agon_env.errors import Error
 from agon_env.registration import make
 from agon_env.spaces import TextSpace
-from agon_env.types import Action, Observation
-
-Rival: TypeAlias = Callable[[Observation], str | Action]
+from agon_env.types import Action
 
 OBSERVATION_CHARS = 2**24
 """Characters that an observation may have in the views; a prompt has no bound of its own."""
@@ -53,12 +52,7 @@ class GymnasiumContest(gymnasium.Env[str, str]):
     ) -> None:
         """See `to_gymnasium`."""
         self.contest = check_contest(contest)
-        self.seat = contest.players[0] if seat is None else seat
-        if self.seat not in (*contest.players, *contest.roles):
-            known = ", ".join((*contest.players, *contest.roles))
-            raise Error(f"there is no seat {self.seat!r}; name a player or a role: {known}")
-        if rivals is None and len(contest.players) > 1:
-            raise Error(f"{len(contest.players) - 1} other seats must be played: pass rivals=function of an observation")
+        self.seat = check_seat(contest, seat, rivals)
         self.rivals = rivals
         self.render_mode = render_mode
         self.observation_space = TextSpace(OBSERVATION_CHARS)
@@ -70,7 +64,7 @@ class GymnasiumContest(gymnasium.Env[str, str]):
         """Start a contest and let the rivals play until it is the seat's turn. Arguments as in `Contest.reset`."""
         super().reset(seed=seed)
         _, info = self.contest.reset(seed=int(self.np_random.integers(2**53)) if seed is None else seed, options=options)
-        self.player = self.seat if self.seat in self.contest.players else self.contest.player_of[self.seat]
+        self.player = player_in(self.contest, self.seat)
         self._reward, self._terminated, self._truncated, self._ended_in_reset = 0.0, False, False, False
         self._let_rivals_play()
         self._ended_in_reset = self.contest.done
@@ -112,16 +106,7 @@ class GymnasiumContest(gymnasium.Env[str, str]):
     def _let_rivals_play(self) -> None:
         while not self.contest.done and self.contest.current_player != self.player:
             observation = self.contest.observe()
-            self._play(self._rival(observation)(observation))
-
-    def _rival(self, observation: Observation) -> Rival:
-        if not isinstance(self.rivals, Mapping):
-            assert self.rivals is not None
-            return self.rivals
-        for name in (observation.player, observation.role):
-            if name in self.rivals:
-                return self.rivals[name]
-        raise Error(f"nobody plays {observation.player} ({observation.role}); rivals holds {', '.join(self.rivals)}")
+            self._play(rival_of(self.rivals, observation)(observation))
 
     def _text(self) -> str:
         return self.contest.observe(self.player).text
@@ -129,17 +114,6 @@ class GymnasiumContest(gymnasium.Env[str, str]):
     def _info(self, info: dict[str, Any]) -> dict[str, Any]:
         seen = self.contest.observe(self.player)
         return info | {"role": seen.role, "messages": seen.messages, "unscored": self._reward != self._reward}
-
-
-def check_contest(env: Contest) -> Contest:
-    """Return `env` if it is a contest.
-
-    Raises:
-        TypeError: it is something else, for example a view.
-    """
-    if not isinstance(env, Contest):
-        raise TypeError(f"a view is made of a contest, not of a {type(env).__name__}; a view holds its own as view.contest")
-    return env
 
 
 def to_gymnasium(

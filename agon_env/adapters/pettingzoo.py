@@ -8,7 +8,8 @@ from typing import Any
 
 from gymnasium import spaces
 
-from agon_env.adapters.gymnasium import OBSERVATION_CHARS, check_contest
+from agon_env.adapters.gymnasium import OBSERVATION_CHARS
+from agon_env.adapters.seats import check_contest
 from agon_env.contest import Contest
 from agon_env.errors import DependencyNotInstalled
 from agon_env.spaces import TextSpace

@@ -17,7 +17,7 @@ from __future__ import annotations
 from math import nan
 from typing import Any
 
-from agon_env.adapters.gymnasium import check_contest
+from agon_env.adapters.seats import check_contest
 from agon_env.adapters.textarena import textarena
 from agon_env.contest import Contest
 from agon_env.errors import Error
