@@ -1,9 +1,13 @@
 """The examples run, as a user would start them."""
 
+import ast
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 QUICK = ["--env-options", "difficulty=2", "--steps", "1", "--problems", "2"]
@@ -77,3 +81,23 @@ def test_train_grpo(tmp_path: Path) -> None:
 def test_play(tmp_path: Path) -> None:
     shown = run("play.py", "ArithmeticSolo-v0", "--players", "oracle", "--seed", "3", cwd=tmp_path)
     assert "alice, the solver, says" in shown
+
+
+def test_custom_agent(tmp_path: Path) -> None:
+    assert "The follower was right in" in run("custom_agent.py", cwd=tmp_path)
+
+
+def test_custom_game(tmp_path: Path) -> None:
+    assert "[outcome] completed" in run("custom_game.py", cwd=tmp_path)
+
+
+def test_the_custom_game_takes_40_lines_or_fewer() -> None:
+    tree = ast.parse((EXAMPLES / "custom_game.py").read_text(encoding="utf-8"))
+    (game,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert game.end_lineno - game.lineno + 1 <= 40
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_examples_are_short(example: str) -> None:
+    lines = io.StringIO((EXAMPLES / example).read_text(encoding="utf-8")).readlines()
+    assert len(lines) <= 80
