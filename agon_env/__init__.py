@@ -33,6 +33,7 @@ from agon_env.transcript import Transcript
 from agon_env.types import Action, NoMove, Observation, Outcome
 
 if TYPE_CHECKING:
+    from agon_env.adapters.dataset import to_dataset
     from agon_env.adapters.gymnasium import to_gymnasium
     from agon_env.adapters.pettingzoo import to_pettingzoo
     from agon_env.adapters.textarena_view import to_textarena
@@ -56,6 +57,7 @@ __all__ = [
     "register_lazily",
     "registry",
     "spec",
+    "to_dataset",
     "to_gymnasium",
     "to_pettingzoo",
     "to_textarena",
@@ -64,6 +66,7 @@ __all__ = [
 
 _LAZY = {
     "check_env": "agon_env.checker",
+    "to_dataset": "agon_env.adapters.dataset",
     "to_gymnasium": "agon_env.adapters.gymnasium",
     "to_pettingzoo": "agon_env.adapters.pettingzoo",
     "to_textarena": "agon_env.adapters.textarena_view",

@@ -24,6 +24,7 @@ from agon_env.types import NO_MOVE, Action, FrozenDict, NoMove, Outcome, freeze
 
 if TYPE_CHECKING:
     from agon_env.contest import Contest
+    from agon_env.types import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,26 @@ def outcome_dict(outcome: Outcome) -> dict[str, Any]:
     return plain
 
 
+def watch(transcript: Transcript) -> Iterator[Observation]:
+    """Play the contest again and yield what the player of each event read before it.
+
+    Raises:
+        TranscriptError: the contest can't be made again, or another player moves than the transcript says.
+    """
+    env = _make_again(transcript)
+    for event in _events_played(env, transcript):
+        yield env.observe(event.player)
+        env.step(_action(event, transcript.outcome))
+
+
 def _play_again(transcript: Transcript) -> Contest:
+    env = _make_again(transcript)
+    for event in _events_played(env, transcript):
+        env.step(_action(event, transcript.outcome))
+    return env
+
+
+def _make_again(transcript: Transcript) -> Contest:
     from agon_env.registration import jsonable_kwargs, make
 
     header = transcript.header
@@ -197,11 +217,15 @@ def _play_again(transcript: Transcript) -> Contest:
         env.reset(seed=header.seed, options={**json.loads(_dump(header.options)), "roles": header.roles})
     except (Error, TypeError, ValueError, LookupError) as error:
         raise TranscriptError(f"{header.env} (seed {header.seed}) can't be made again: {error}") from error
+    return env
+
+
+def _events_played(env: Contest, transcript: Transcript) -> Iterator[Event]:
+    """Yield the events, each when its player is to move."""
     for number, event in enumerate(transcript.events):
         if env.done or env.current_player != event.player:
             raise TranscriptError(f"event {number}: {event.player} moves in the transcript, but not in the replay")
-        env.step(_action(event, transcript.outcome))
-    return env
+        yield event
 
 
 def _action(event: Event, outcome: Outcome | None) -> Action:
