@@ -254,15 +254,6 @@ def _check_finite(config: Any) -> None:
                 raise ConfigError(f"{field_.name} must be a finite number, not {number}")
 
 
-def _option(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise ConfigError(f"a contest option is name=value, for example difficulty=12; {text!r} is not")
-    for read in (json.loads, ast.literal_eval):  # true and null as JSON has them, True, None and .5 as Python has them
-        try:
-            return name, read(value)
-        except (ValueError, SyntaxError):
-            pass
 def read_options(texts: Iterable[str]) -> dict[str, Any]:
     """Return options of a contest, each `name=value`, as keyword arguments of `agon_env.make`.
 
@@ -272,6 +263,15 @@ def read_options(texts: Iterable[str]) -> dict[str, Any]:
     return dict(map(_option, texts))
 
 
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ConfigError(f"a contest option is name=value, for example difficulty=12; {text!r} is not")
+    for read in (json.loads, ast.literal_eval):  # true and null as JSON has them, True, None and .5 as Python has them
+        try:
+            return name, read(value)
+        except (ValueError, SyntaxError):
+            pass
     return name, value
 
 

@@ -102,9 +102,8 @@ class RunFolder:
 class NoFolder(RunFolder):
     """Writes nothing: the folder of a rank beside the first one, which writes for all."""
 
-    def __init__(self, path: Path) -> None:
-        """Open nothing; `path` is what the first rank writes to."""
-        self.path = path
+    def __init__(self) -> None:
+        """Open nothing."""
 
     def write(self, name: str, record: Mapping[str, Any]) -> None:
         """Do nothing."""
@@ -121,53 +120,11 @@ class NoFolder(RunFolder):
     def show(self, step: int, tag: str, contest: Contest) -> None:
         """Do nothing."""
 
-    def log_event(self, event: Event) -> None:
-        """Do nothing."""
-
-    def log_session(self, *, step: int) -> None:
-        """Do nothing."""
-
     def sync(self) -> None:
         """Do nothing."""
 
     def close(self) -> None:
         """Do nothing."""
-
-
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Say in a sentence, instead of a traceback, that the folder of a run can't be written.
-
-    Raises:
-        FolderFailed: the disk is full, read-only, broken or not ours.
-    """
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        if isinstance(error, OSError) and error.errno not in _DISK:
-            raise
-        raise FolderFailed(
-            f"{folder} can't be written: {error}. What its last checkpoint holds is sound. Make room on the disk, or make the "
-            f"folder writable, then go on with: agon train --resume {folder}"
-        ) from error
-
-
-_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EFBIG}
-
-
-def lock(folder: Path) -> IO[str]:
-    """Keep other processes from writing to the folder of a run as long as the returned file is open.
-
-    Raises:
-        FolderFailed: another one writes to it.
-    """
-    file = open(folder / ".lock", "a", encoding="utf-8")  # noqa: SIM115
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise FolderFailed(f"another process is training in {folder}: wait until it has ended, or stop it") from None
-    return file
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
