@@ -1,24 +1,34 @@
 """Checkpoints: what a run needs to go on, complete or absent.
 
 Everything random in a run follows from its seed and its step, so a checkpoint holds no random state: the
-step, the adapters, the optimisers, the critics, the snapshots that opponents are drawn from, the win rates, what the
-algorithm keeps and the evaluation of the untrained policies are all there is.
+step, the adapters, the optimisers with their places in the schedule, the critics, the snapshots that opponents are drawn
+from, the win rates, what the algorithm and the guards keep, and the evaluation of the untrained policies are all there is.
+The roles, the problems and the samples of a step follow from its number.
 
-    checkpoint/step-20/state.json  snapshots.safetensors
+    checkpoint/step-20/manifest.json  state.json  snapshots.safetensors
                        alice/adapter_model.safetensors …  alice/optimizer.safetensors  alice/critic/
+
+A checkpoint is written aside, sealed (`algos.manifest`) and renamed; only then do the ones that are not kept go.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import warnings
+from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from agents.errors import AdapterMismatch
 from algos.errors import CheckpointError
+from algos.manifest import MANIFEST, NewerFormat, seal, sync, verify
 from algos.run_folder import write_json
 
 if TYPE_CHECKING:
@@ -27,75 +37,133 @@ if TYPE_CHECKING:
 SNAPSHOTS = "snapshots.safetensors"
 CRITIC = "critic"
 
+_STEP = re.compile(r"step-(\d+)")
 
-def save_checkpoint(run: Run, folder: Path) -> None:
-    """Save `run` below `folder`; older checkpoints go when the new one is complete. Of several ranks the first one saves."""
-    if not run.ranks.first:
-        return
+
+def save_checkpoint(run: Run, folder: Path, *, keep: int = 2) -> None:
+    """Save `run` below `folder`.
+
+    Args:
+        run: what to save.
+        folder: that of the run.
+        keep: how many checkpoints stay, the newest ones; the best one by held-out problems (`run.best`) stays as well.
+    """
     parent = folder / "checkpoint"
-    if (parent / f"step-{run.step}").exists():  # of a run that was resumed and has done nothing since
-        return
-    final, aside = parent / f"step-{run.step}", parent / f"step-{run.step}.partial"
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    for name, policy in run.policies.items():
-        run.learners[name].save(policy, aside / name)
-        save_file(run.learners[name].state_dict(policy), aside / name / "optimizer.safetensors")
-    for name, critic in run.critics.items():
-        critic.save(aside / name / CRITIC)
-    if run.opponents is not None and (snapshots := run.opponents.state()):
-        save_file(snapshots, aside / SNAPSHOTS)
-    state = {
-        "step": run.step,
-        "tokens": run.tokens,
-        "before": run.before,
-        "algorithm": run.algorithm.state(),
-        "win_rates": run.rates.state(),
-    }
-    write_json(aside / "state.json", state)
-    _sync(aside)
-    os.replace(aside, final)
-    _sync(parent)
+    final = parent / f"step-{run.step}"
+    if not _is_sound(final):  # else it is that of a run that was resumed and has done nothing since
+        aside = final.with_name(f"{final.name}.partial")
+        for left_over in (aside, final):
+            shutil.rmtree(left_over, ignore_errors=True)
+        aside.mkdir(parents=True)
+        _write(run, aside)
+        seal(aside, version=version("agon-env"))
+        os.replace(aside, final)
+        sync(parent)
+    kept = {*checkpoints(folder)[-keep:], *(path for path in [best_checkpoint(run, folder)] if path is not None)}
     for other in parent.iterdir():
-        if other != final:
+        if other not in kept:
             shutil.rmtree(other)
 
 
-def load_checkpoint(run: Run, folder: Path) -> None:
-    """Put `run` where the newest checkpoint below `folder` left it; where there is none it begins anew.
+def load_checkpoint(run: Run, folder: Path, *, on_skip: Callable[[str], None] = warnings.warn) -> None:
+    """Put `run` where the newest sound checkpoint below `folder` left it; where there is none it begins anew.
+
+    Args:
+        run: made of the same config.
+        folder: that of the run.
+        on_skip: told what is wrong with a checkpoint that is passed over for an older one.
 
     Raises:
-        CheckpointError: the checkpoint is not that of such a run.
+        CheckpointError: there are checkpoints and none of them is sound, a later version wrote the newest, or it is
+            that of another kind of run.
     """
-    newest = newest_checkpoint(folder)
-    if newest is None:
+    found = checkpoints(folder)
+    broken = []
+    for path in reversed(found):
+        try:
+            verify(path)
+        except NewerFormat:
+            raise
+        except CheckpointError as error:
+            broken.append(str(error))
+            continue
+        for reason in broken:
+            on_skip(f"{reason}. Going on from {path.name} instead")
+        _restore(run, path)
         return
-    state = json.loads((newest / "state.json").read_text(encoding="utf-8"))
-    missing = [name for name in run.policies if not (newest / name).is_dir()]
-    if missing:
-        raise CheckpointError(f"{newest} holds no policy {missing[0]!r}; it was saved by a run with other policies")
-    for name, policy in run.policies.items():
-        policy.base.load_adapter(name, newest / name)
-        run.learners[name].load_state_dict(policy, load_file(newest / name / "optimizer.safetensors"))
-    for name, critic in run.critics.items():
-        critic.load(newest / name / CRITIC)
-    if run.opponents is not None and (newest / SNAPSHOTS).exists():
-        run.opponents.restore(load_file(newest / SNAPSHOTS))
-    run.rates.restore(state["win_rates"])
-    run.algorithm.restore(state["algorithm"])
-    run.step, run.tokens, run.before = state["step"], state["tokens"], state["before"]
+    if broken:
+        raise CheckpointError(
+            f"no checkpoint of {folder} can be gone on from: {'; '.join(broken)}. Begin a new run, or delete the folder "
+            "'checkpoint' in it to begin this one anew"
+        )
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Return the complete checkpoints below a run folder, the oldest first. Whether they are sound is for `verify` to tell."""
+    found = [path for path in (folder / "checkpoint").glob("step-*") if _STEP.fullmatch(path.name) and path.is_dir()]
+    return sorted((path for path in found if (path / MANIFEST).is_file()), key=step_of)
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
     """Return the newest complete checkpoint below a run folder, None if there is none."""
-    complete = [path for path in (folder / "checkpoint").glob("step-*") if path.suffix != ".partial"]
-    return max(complete, key=lambda path: int(path.name.removeprefix("step-")), default=None)
+    return next(reversed(checkpoints(folder)), None)
 
 
-def _sync(folder: Path) -> None:
-    """Make sure that what was renamed into a folder survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def best_checkpoint(run: Run, folder: Path) -> Path | None:
+    """Return the checkpoint that did best on held-out problems so far, None if there is none."""
+    path = None if run.best is None else folder / "checkpoint" / f"step-{run.best['step']:.0f}"
+    return path if path is not None and path.is_dir() else None
+
+
+def step_of(checkpoint: Path) -> int:
+    """Return after how many steps a checkpoint was saved."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
+def _is_sound(checkpoint: Path) -> bool:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        verify(checkpoint)
+    except CheckpointError:
+        return False
+    return True
+
+
+def _write(run: Run, folder: Path) -> None:
+    for name, policy in run.policies.items():
+        run.learners[name].save(policy, folder / name)
+        save_file(run.learners[name].state_dict(policy), folder / name / "optimizer.safetensors")
+    for name, critic in run.critics.items():
+        critic.save(folder / name / CRITIC)
+    if run.opponents is not None and (snapshots := run.opponents.state()):
+        save_file(snapshots, folder / SNAPSHOTS)
+    state = {
+        "step": run.step,
+        "tokens": run.tokens,
+        "before": run.before,
+        "best": run.best,
+        "algorithm": run.algorithm.state(),
+        "win_rates": run.rates.state(),
+        "guards": run.guards.state(),
+    }
+    write_json(folder / "state.json", state)
+
+
+def _restore(run: Run, path: Path) -> None:
+    if missing := [name for name in run.policies if not (path / name).is_dir()]:
+        raise CheckpointError(f"{path} holds no policy {missing[0]!r}; it was saved by a run with other policies")
+    try:
+        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        run.guards.restore(state["guards"])
+        for name, policy in run.policies.items():
+            policy.base.load_adapter(name, path / name)
+            run.learners[name].load_state_dict(policy, load_file(path / name / "optimizer.safetensors"))
+        for name, critic in run.critics.items():
+            critic.load(path / name / CRITIC)
+        if run.opponents is not None and (path / SNAPSHOTS).exists():
+            run.opponents.restore(load_file(path / SNAPSHOTS))
+        run.rates.restore(state["win_rates"])
+        run.algorithm.restore(state["algorithm"])
+        run.guards.loaded()
+        run.step, run.tokens, run.before, run.best = (state[key] for key in ("step", "tokens", "before", "best"))
+    except (ValueError, TypeError, KeyError, OSError, SafetensorError, AdapterMismatch) as error:
+        raise CheckpointError(f"{path} is sound, but not the checkpoint of such a run: {error}") from error

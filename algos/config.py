@@ -17,6 +17,7 @@ from algos.competitive import CompetitiveGRPO
 from algos.cooperative import CooperativeGRPO
 from algos.errors import ConfigError
 from algos.grpo import GRPO
+from algos.guards.config import GuardConfig
 from algos.league import League, Matchmaking
 from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
@@ -145,6 +146,9 @@ class TrainConfig:
     """Name of the run folder; empty: made of contest, algorithm and seed."""
     checkpoint_every: int = 20
     """Save what is needed to go on every so many steps."""
+    keep_checkpoints: int = 2
+    """How many checkpoints are kept, the newest ones; the best one by held-out problems stays as well (`eval_every`)."""
+    guards: GuardConfig = field(default_factory=GuardConfig)
     keep_transcripts: int = 1
     """Write the training contests of every so many steps to `contests.jsonl`; 0: none."""
     threads: int = 0
@@ -166,7 +170,7 @@ class TrainConfig:
                 raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
         if algorithm.compares and self.group_size * self.answers < 2:
             raise ConfigError("a group needs two turns to compare: raise group_size or answers")
-        for name in ("opponents_per_step", "snapshot_every", "pool_size"):
+        for name in ("opponents_per_step", "snapshot_every", "pool_size", "keep_checkpoints"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.league_size < 2:

@@ -32,9 +32,9 @@ def contest_lines(step: int, rollout: Rollout) -> Iterator[str]:
         TranscriptError: an option of the contest has no JSON form.
     """
     turns: defaultdict[int, list[Turn]] = defaultdict(list)
-    for turn, contests in zip(rollout.turns, rollout.beneath, strict=True):
-        for contest in contests:
-            turns[contest].append(turn)
+    for turn, numbers in zip(rollout.turns, rollout.beneath, strict=True):
+        for number in numbers:
+            turns[number].append(turn)
     for number, contest in enumerate(rollout.contests):
         # The step comes first: by it a resumed run finds where to cut the file.
         yield json.dumps({"step": step, "contest": number, **_record(contest, turns[number])}, allow_nan=False)

@@ -1,4 +1,4 @@
-"""The errors of a run that can't begin or go on."""
+"""The errors of a run that can't begin or go on. Each says what is wrong and what to do."""
 
 from agon_env.errors import Error
 
@@ -9,3 +9,31 @@ class ConfigError(Error, ValueError):
 
 class CheckpointError(Error):
     """A run can't go on from what is in its folder."""
+
+
+class RunStopped(Error, RuntimeError):
+    """A run can't go on: the message says why, and what to do. What its last checkpoint holds is sound."""
+
+
+class Diverged(RunStopped):
+    """A policy's updates were not finite several times in a row, or its weights are not."""
+
+
+class SamplerMismatch(RunStopped):
+    """What samples is not the policy that learns: its adapter did not arrive, another was served, or it computes otherwise."""
+
+
+class BaseChanged(RunStopped):
+    """The frozen model is not what it was at the start of the run."""
+
+
+class IdlePolicyMoved(RunStopped):
+    """The update of one policy moved another."""
+
+
+class OutOfMemory(RunStopped):
+    """A batch does not fit into the memory, also in smaller pieces."""
+
+
+class FolderFailed(RunStopped):
+    """The folder of the run can't be written: the disk is full, read-only or gone."""

@@ -169,6 +169,10 @@ class LocalLearner(Learner):
         """
         return self._optimizer(policy).step()
 
+    def drop_gradient(self, policy: LLMPolicy) -> None:
+        """Forget what the policy has accumulated since its last step."""
+        self._optimizer(policy).drop_gradient()
+
     def save(self, policy: LLMPolicy, folder: str | Path) -> None:
         """Write the policy's adapter to `folder`, in PEFT's layout."""
         policy.save(folder)

@@ -19,7 +19,11 @@ from algos.types import Stats
 Schedule: TypeAlias = Literal["constant", "linear", "cosine"]
 
 
-class NonFiniteUpdate(RuntimeError):
+class UnsoundUpdate(RuntimeError):
+    """Nothing can be learned from a batch. Nothing was stepped."""
+
+
+class NonFiniteUpdate(UnsoundUpdate):
     """A loss or a gradient is infinite or NaN. Nothing was stepped, and the gradients of the policy were dropped."""
 
 

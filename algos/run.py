@@ -29,6 +29,7 @@ from algos.config import TrainConfig
 from algos.contests import make_contests
 from algos.divergence import base_divergence, disagreement, policy_divergence
 from algos.evaluate import Evaluation
+from algos.guards import Guards
 from algos.judge import evaluate_policies
 from algos.learner import LocalLearner
 from algos.length_penalty import penalise_length
@@ -74,6 +75,14 @@ class Run:
     """Sampled for training so far."""
     before: dict[str, Any] | None = None
     """The evaluation of the untrained policies."""
+    best: dict[str, float] | None = None
+    """The best evaluation while training, so far: after how many steps (`step`), and its `answer_pass1`."""
+
+    def __post_init__(self) -> None:
+        self.guards = Guards(
+            self.config.guards, self.policies, self.learners, critics=self.critics, eval_problems=self.config.eval_problems
+        )
+        """What watches the run; see `algos.guards`."""
 
     @classmethod
     def of(cls, config: TrainConfig) -> Run:
@@ -124,6 +133,14 @@ class Run:
         """Whether the steps are done, or the token budget is spent."""
         return self.step >= self.config.steps or 0 < self.config.sample_budget <= self.tokens
 
+    def is_best(self, figures: Mapping[str, Any]) -> bool:
+        """Take note of an evaluation while training; return whether it is the best so far."""
+        figure = figures.get("answer_pass1")
+        if figure is None or (self.best is not None and figure <= self.best["answer_pass1"]):
+            return False
+        self.best = {"step": self.step, "answer_pass1": figure}
+        return True
+
     def evaluate(self, on_contest: Callable[[int], None] | None = None) -> tuple[Evaluation, list[Contest]]:
         """Play the held-out problems with the policies as they are; see `algos.judge`."""
         return evaluate_policies(
@@ -147,6 +164,7 @@ class Run:
         return stats, rollout
 
     def _advance(self) -> tuple[Stats, Rollout]:
+        self.guards.step = self.step
         rollout, stats = play(self)
         turns = penalise_length(rollout.turns, self.config.length_penalty, max_tokens=self.config.max_tokens)
         stats |= turn_metrics(turns) | pair_metrics(rollout) | disagreement(rollout.contests)
@@ -162,10 +180,11 @@ class Run:
                 for index in own
                 if not (self.config.loss.mask_truncated and _was_cut(learning[index]))
             ]
-            update = self._update(policy, rows)
+            update = self._update(policy, self.guards.sound_rows(policy, rows))
             if name in self.critics:
                 valued = [_value_row(learning[index], advantages, index) for index in own]
                 update |= update_critic(self.critics[name], valued, seed=(self.config.seed, self.step))
+            self.guards.updated(policy, update)
             stats |= {f"{name}/{key}": value for key, value in update.items()}
         stats |= policy_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
         tokens = sum(len(turn.completion.token_ids) for turn in rollout.turns if turn.completion is not None)
@@ -176,7 +195,8 @@ class Run:
 
     def _update(self, policy: LLMPolicy, rows: Sequence[Row]) -> Stats:
         seed = (self.config.seed, self.step)
-        return update_policy(self.learners[policy.name], policy, rows, temperature=self.config.temperature, seed=seed)
+        temperature = self.config.temperature
+        return update_policy(self.learners[policy.name], policy, rows, temperature=temperature, seed=seed, watch=self.guards)
 
     def sample(
         self, policy: LLMPolicy, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]

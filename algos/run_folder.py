@@ -5,6 +5,8 @@
 | `config.json`    | the configuration, complete                                  |
 | `metrics.jsonl`  | one line per step: flat metrics                              |
 | `contests.jsonl` | one line per training contest: what was said and paid        |
+| `events.jsonl`   | what should not have happened: see `algos.guards`            |
+| `sessions.jsonl` | one line per start: versions, git, hardware, the command     |
 | `events.out.*`   | the same and sample contests as text, for TensorBoard        |
 | `summary.json`   | the evaluations before and after                             |
 | `alice/`, `bob/` | the trained adapters, as PEFT writes them                    |
@@ -13,22 +15,31 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
+
+from safetensors import SafetensorError
 
 from algos.contest_log import CONTESTS, contest_lines
 from algos.cut_back import cut_events, cut_lines
+from algos.errors import FolderFailed
+from algos.events import Event
+from algos.provenance import session
 
 if TYPE_CHECKING:
     from agon_env.contest import Contest
     from algos.rollouts import Rollout
 
 
-LOGS = ("metrics.jsonl", CONTESTS)
+EVENTS = "events.jsonl"
+LOGS = ("metrics.jsonl", CONTESTS, EVENTS)
 """Files to which every step adds lines, which begin with the step."""
 
 
@@ -46,6 +57,7 @@ class RunFolder:
 
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
+        self._lock = lock(path)
         for name in LOGS:
             cut_lines(path / name, first_step)
         cut_events(path, first_step)
@@ -68,6 +80,15 @@ class RunFolder:
         for line in contest_lines(step, played):
             self._write_line(CONTESTS, line)
 
+    def log_event(self, event: Event) -> None:
+        """Append an event."""
+        self._write_line(EVENTS, json.dumps(event.to_dict()))
+
+    def log_session(self, *, step: int) -> None:
+        """Append what this process is and runs on, and the step that it begins with."""
+        with open(self.path / "sessions.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, **session()}) + "\n")
+
     def log_evaluation(self, step: int, figures: Mapping[str, Any]) -> None:
         """Draw the figures of an evaluation in TensorBoard, as `eval/…`."""
         for key, value in figures.items():
@@ -83,9 +104,12 @@ class RunFolder:
 
     def close(self) -> None:
         """Finish writing."""
-        for log in self._logs.values():
-            log.close()
-        self._events.close()
+        try:
+            for log in self._logs.values():
+                log.close()
+            self._events.close()
+        finally:
+            self._lock.close()
 
     def sync(self) -> None:
         """Make sure that what was logged so far survives a power cut."""
@@ -102,8 +126,9 @@ class RunFolder:
 class NoFolder(RunFolder):
     """Writes nothing: the folder of a rank beside the first one, which writes for all."""
 
-    def __init__(self) -> None:
-        """Open nothing."""
+    def __init__(self, path: Path) -> None:
+        """Open nothing; `path` is what the first rank writes to."""
+        self.path = path
 
     def write(self, name: str, record: Mapping[str, Any]) -> None:
         """Do nothing."""
@@ -120,11 +145,53 @@ class NoFolder(RunFolder):
     def show(self, step: int, tag: str, contest: Contest) -> None:
         """Do nothing."""
 
+    def log_event(self, event: Event) -> None:
+        """Do nothing."""
+
+    def log_session(self, *, step: int) -> None:
+        """Do nothing."""
+
     def sync(self) -> None:
         """Do nothing."""
 
     def close(self) -> None:
         """Do nothing."""
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Say in a sentence, instead of a traceback, that the folder of a run can't be written.
+
+    Raises:
+        FolderFailed: the disk is full, read-only, broken or not ours.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        if isinstance(error, OSError) and error.errno not in _DISK:
+            raise
+        raise FolderFailed(
+            f"{folder} can't be written: {error}. What its last checkpoint holds is sound. Make room on the disk, or make the "
+            f"folder writable, then go on with: agon train --resume {folder}"
+        ) from error
+
+
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EFBIG}
+
+
+def lock(folder: Path) -> IO[str]:
+    """Keep other processes from writing to the folder of a run as long as the returned file is open.
+
+    Raises:
+        FolderFailed: another one writes to it.
+    """
+    file = open(folder / ".lock", "a", encoding="utf-8")  # noqa: SIM115
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise FolderFailed(f"another process is training in {folder}: wait until it has ended, or stop it") from None
+    return file
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:

@@ -4,55 +4,35 @@ from __future__ import annotations
 
 import copy
 import platform
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 
-from algos.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
+from algos.checkpoint import load_checkpoint, save_checkpoint
 from algos.config import TrainConfig, load_config
 from algos.console import RunConsole, is_duel
 from algos.errors import ConfigError
+from algos.events import Event
+from algos.interruption import Interrupted, finish_step_on_signal
 from algos.parallel.launch import launch, launched
 from algos.parallel.ranks import Ranks
+from algos.resuming import check_same_run
 from algos.run import Run
-from algos.run_folder import NoFolder, RunFolder
+from algos.run_folder import NoFolder, RunFolder, writing
 from algos.scorecard import wins
 from algos.types import Stats
+
+__all__ = ["Interrupted", "banner_facts", "train"]
 
 NOTHING_LEARNED = (
     "Nothing was learned: at every step all turns of every group were paid alike. Look at the contests (TensorBoard, Text): "
     "is the task too hard or too easy for the model, are its moves legal, are its texts cut off?"
 )
-MAY_CHANGE = (
-    *("steps", "sample_budget", "eval_every", "checkpoint_every", "output_dir", "name"),
-    *("max_rows", "threads", "device", "ranks"),
-)
-"""Settings that may differ when a run goes on: they change no step that was done."""
-
-
-class Interrupted(Exception):
-    """The run was stopped by the user; the message says what is saved, and how to go on."""
-
-    def __init__(self, run: Path, step: int) -> None:
-        """Say what became of the run in the folder `run`, which was stopped after `step` steps."""
-        checkpoint = newest_checkpoint(run)
-        saved = int(checkpoint.name.removeprefix("step-")) if checkpoint is not None else 0
-        if saved == step:
-            kept = f"Stopped after step {step}; nothing is lost." if step else "Stopped before the first step was finished."
-        else:
-            kept = f"Stopped at once. The last checkpoint is that of step {saved}: the steps after it will be made again."
-        super().__init__(f"{kept} Go on with:\n  agon train --resume {run}")
-        self.run, self._step = run, step
-
-    def __reduce__(self) -> tuple[type[Interrupted], tuple[Path, int]]:  # ranks tell it to who has launched them
-        return Interrupted, (self.run, self._step)
 
 
 def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsole | None = None) -> Path:
@@ -64,9 +44,11 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
         console: where to report.
 
     Raises:
-        Interrupted: Ctrl-C was pressed. The step was finished and what is needed to go on is saved; a second Ctrl-C
-            stops at once, so that the steps since the last checkpoint have to be made again.
+        Interrupted: Ctrl-C was pressed, or SIGTERM came. The step was finished and what is needed to go on is saved; a
+            second signal stops at once, so that the steps since the last checkpoint have to be made again.
         ConfigError: the run can't be, or is not the one to go on with.
+        CheckpointError: there is nothing sound to go on from.
+        RunStopped: a guard has stopped the run, or its folder can't be written.
     """
     if config.ranks > 1 and not launched():
         return launch(_train_rank, config, resume, ranks=config.ranks)
@@ -82,63 +64,101 @@ def _train_rank(config: TrainConfig, resume: Path | None) -> Path:
 
 def _train(config: TrainConfig, resume: Path | None, console: RunConsole) -> Path:
     if resume is not None:
-        _check_same_run(config, load_config(resume))
+        for difference in check_same_run(config, load_config(resume)):
+            console.say(difference)
     run = Run.of(config)
-    folder_path = resume or run.ranks.of_first(_new_folder(config))
+    path = resume or run.ranks.of_first(_new_folder(config))
     if resume is not None:
-        load_checkpoint(run, resume)
-    folder = RunFolder(folder_path, first_step=run.step) if run.ranks.first else NoFolder()
-    folder.write("config.json", config.to_dict())
-    console.banner("agon-env", banner_facts(run, folder_path))
-    learned, first = 0.0, run.step
-    try:
-        if run.before is None and config.eval_problems:
-            run.before = _judge_aloud(run, folder, console, "before")
-            save_checkpoint(run, folder_path)
-        with _finish_step_on_interrupt(console) as interrupted, console.progress("step", config.steps, done=run.step) as tick:
-            run.engine.progress = tick.sampling
-            while not run.finished:
-                stats, played = run.advance()
-                if config.eval_every and run.step % config.eval_every == 0 and not run.finished:
-                    figures = _judge(run, folder)
-                    stats |= {f"eval/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
-                folder.log(run.step - 1, stats)
-                if config.keep_transcripts and (run.step - 1) % config.keep_transcripts == 0:
-                    folder.log_contests(run.step - 1, played)
-                folder.show(run.step - 1, "contest", played.contests[0])
-                tick(run.step, _note(stats, run.contest.roles))
-                learned += sum(stats[f"{name}/rows"] for name in run.policies)
-                stop = run.ranks.any(bool(interrupted))
-                if stop or run.step % config.checkpoint_every == 0:
-                    save_checkpoint(run, folder_path)
-                if stop:
-                    raise Interrupted(folder_path, run.step)
-        if run.ranks.first:
-            for name, policy in run.policies.items():
-                run.learners[name].save(policy, folder_path / name)
-        save_checkpoint(run, folder_path)
-        if run.before is not None:
-            after = _judge_aloud(run, folder, console, "after")
-            folder.write("summary.json", {"before": run.before, "after": after})
-            title = f"{config.env}, {config.algorithm}, seed {config.seed}"
-            console.before_after(run.before, after, roles=run.contest.roles, title=title)
-        if not learned and run.step > first:
-            console.say(NOTHING_LEARNED)
-        console.say(f"Run folder: {folder_path}   (tensorboard --logdir {folder_path.parent})")
-    except KeyboardInterrupt:  # in an evaluation, or the second one
-        raise Interrupted(folder_path, run.step) from None
-    finally:
-        folder.close()
-    return folder_path
+        load_checkpoint(run, resume, on_skip=lambda why: run.guards.tell("checkpoint_skipped", why))
+    first = run.step
+    with writing(path), closing(RunFolder(path, first_step=first) if run.ranks.first else NoFolder(path)) as folder:
+        try:
+            folder.write("config.json", config.to_dict())
+            folder.log_session(step=first)
+            console.banner("agon-env", banner_facts(run, path))
+            _begin(run, folder, console)
+            learned = _steps(run, folder, console)
+            _finish(run, folder, console)
+        except KeyboardInterrupt:  # in an evaluation, or the second one
+            raise Interrupted(path, run.step) from None
+        finally:
+            _report(run.guards.drain(), folder, console)
+    if not learned and run.step > first:
+        console.say(NOTHING_LEARNED)
+    console.say(f"Run folder: {path}   (tensorboard --logdir {path.parent})")
+    return path
 
 
-def _check_same_run(config: TrainConfig, before: TrainConfig) -> None:
-    changed = [f.name for f in fields(TrainConfig) if getattr(config, f.name) != getattr(before, f.name)]
-    if fixed := [name for name in changed if name not in MAY_CHANGE]:
-        raise ConfigError(
-            f"{fixed[0]} was {getattr(before, fixed[0])!r} and can't become {getattr(config, fixed[0])!r} in the middle of a "
-            f"run: begin a new one. When a run goes on, only these may change: {', '.join(MAY_CHANGE)}"
-        )
+def _begin(run: Run, folder: RunFolder, console: RunConsole) -> None:
+    """Do what comes before the first step, unless a checkpoint says that it was done."""
+    config = run.config
+    run.guards.begin(run.step, folder=folder.path if run.ranks.first else None)
+    if run.before is None and config.eval_problems:
+        run.before = _judge_aloud(run, folder, console, "before")
+        _save(run, folder)
+
+
+def _steps(run: Run, folder: RunFolder, console: RunConsole) -> float:
+    """Train until the end, and return how many rows were learned from.
+
+    Raises:
+        Interrupted: a signal came; the step was finished and saved.
+    """
+    config, learned = run.config, 0.0
+    with finish_step_on_signal(console.say) as signals, console.progress("step", config.steps, done=run.step) as tick:
+        run.engine.progress = tick.sampling
+        while not run.finished:
+            step = run.step
+            stats, played = run.advance()
+            better = False
+            if config.eval_every and run.step % config.eval_every == 0 and not run.finished:
+                figures = _judge(run, folder, step)
+                stats |= {f"eval/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
+                better = run.is_best(figures)
+            run.guards.observe(stats)
+            events = run.guards.drain()
+            stats |= {f"guards/{kind}": float(count) for kind, count in Counter(event.kind for event in events).items()}
+            _report(events, folder, console)
+            folder.log(step, stats)
+            if config.keep_transcripts and step % config.keep_transcripts == 0:
+                folder.log_contests(step, played)
+            folder.show(step, "contest", played.contests[0])
+            tick(run.step, _note(stats, run.contest.roles))
+            learned += sum(stats[f"{name}/rows"] for name in run.policies)
+            stop = run.ranks.any(bool(signals))
+            if stop or better or run.step % config.checkpoint_every == 0:
+                _save(run, folder)
+            if stop:
+                raise Interrupted(folder.path, run.step, *signals)
+    return learned
+
+
+def _finish(run: Run, folder: RunFolder, console: RunConsole) -> None:
+    """Save the trained policies, and judge them."""
+    _save(run, folder)
+    if run.ranks.first:
+        for name, policy in run.policies.items():
+            run.learners[name].save(policy, folder.path / name)
+    if run.before is not None:
+        after = _judge_aloud(run, folder, console, "after")
+        folder.write("summary.json", {"before": run.before, "after": after})
+        title = f"{run.config.env}, {run.config.algorithm}, seed {run.config.seed}"
+        console.before_after(run.before, after, roles=run.contest.roles, title=title)
+
+
+def _save(run: Run, folder: RunFolder) -> None:
+    """Save a checkpoint, if the base is still what it was; what was logged until now is on the disk before it."""
+    run.guards.bases.check()
+    if run.ranks.first:
+        run.guards.check_disk(folder.path)
+        folder.sync()
+        save_checkpoint(run, folder.path, keep=run.config.keep_checkpoints)
+
+
+def _report(events: Sequence[Event], folder: RunFolder, console: RunConsole) -> None:
+    for event in events:
+        folder.log_event(event)
+        console.say(f"Step {event.step + 1}: {event.message}")
 
 
 def banner_facts(run: Run, folder: Path) -> dict[str, str]:
@@ -166,10 +186,10 @@ def _model_facts(run: Run) -> dict[str, str]:
     return {f"{what} of {', '.join(owners[base.name])}": fact for base in run.bases for what, fact in base.facts()}
 
 
-def _judge(run: Run, folder: RunFolder, on_contest: Callable[[int], None] | None = None) -> dict[str, Any]:
+def _judge(run: Run, folder: RunFolder, step: int, on_contest: Callable[[int], None] | None = None) -> dict[str, Any]:
     evaluation, contests = run.evaluate(on_contest)
     for number, contest in enumerate(contests[:4]):
-        folder.show(run.step, f"held_out/{number}", contest)
+        folder.show(step, f"held_out/{number}", contest)
     league = len(run.policies) > len(run.held_out.roles)
     return evaluation.summary() | ({"wins": wins(evaluation.records)} if league else {})
 
@@ -177,7 +197,7 @@ def _judge(run: Run, folder: RunFolder, on_contest: Callable[[int], None] | None
 def _judge_aloud(run: Run, folder: RunFolder, console: RunConsole, when: str) -> dict[str, Any]:
     with console.progress(f"evaluate {when}:", run.config.eval_problems) as tick:
         run.engine.progress = tick.sampling
-        figures = _judge(run, folder, tick)
+        figures = _judge(run, folder, run.step, tick)
     folder.log_evaluation(run.step, figures)
     return figures
 
@@ -199,26 +219,3 @@ def _new_folder(config: TrainConfig) -> Path:
         path = path.with_name(f"{config.run_name()}-{number}")
         number += 1
     return path
-
-
-@contextmanager
-def _finish_step_on_interrupt(console: RunConsole) -> Iterator[list[int]]:
-    """Collect the first Ctrl-C instead of dying of it; the second one is left to Python."""
-    caught: list[int] = []
-    previous = signal.getsignal(signal.SIGINT)
-
-    def remember(number: int, frame: object) -> None:
-        caught.append(number)
-        signal.signal(signal.SIGINT, previous)
-        console.say(
-            "Finishing this step, then saving. Ctrl-C again stops at once, and loses the steps since the last checkpoint."
-        )
-
-    if threading.current_thread() is not threading.main_thread():
-        yield caught  # only the main thread may set signal handlers
-        return
-    signal.signal(signal.SIGINT, remember)
-    try:
-        yield caught
-    finally:
-        signal.signal(signal.SIGINT, previous)

@@ -9,20 +9,40 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
+from typing import Protocol
 
 import numpy as np
 
 from agents.policy import LLMPolicy
 from algos.importance import importance_weights
 from algos.learner import LocalLearner
+from algos.optim import UnsoundUpdate
 from algos.types import Batch, Row, Stats
 
-SUMMED = ("tokens", "rows_computed")
+SUMMED = ("tokens", "rows_computed", "skipped")
 """Statistics that count over the updates of a step; the others are their means."""
 
 
+class Watch(Protocol):
+    """Who is told of updates that can't be made; see `algos.guards`."""
+
+    def check_sampler(self, policy: LLMPolicy, rows: Sequence[Row], *, mismatch: float | None, temperature: float) -> None:
+        """Raise an `UnsoundUpdate` if the policy that sampled `rows` is not the one that learns."""
+        ...
+
+    def skipped(self, policy: LLMPolicy, batch: Batch, error: UnsoundUpdate) -> None:
+        """Take note of an update that is left out, or raise what ends the run."""
+        ...
+
+
 def update_policy(
-    learner: LocalLearner, policy: LLMPolicy, rows: Sequence[Row], *, temperature: float, seed: Sequence[int]
+    learner: LocalLearner,
+    policy: LLMPolicy,
+    rows: Sequence[Row],
+    *,
+    temperature: float,
+    seed: Sequence[int],
+    watch: Watch | None = None,
 ) -> Stats:
     """Update `policy` on `rows`, with as many optimiser steps as the learner's config says, whatever the rows are.
 
@@ -32,9 +52,11 @@ def update_policy(
         rows: what it learns from; without rows nothing moves, and the learning-rate schedule goes on.
         temperature: the one that the rows were sampled at.
         seed: shuffles the rows; the same seed gives the same minibatches.
+        watch: told of updates that can't be made, which are left out then. None: they raise.
 
     Returns:
-        The learner's statistics: means over the updates, maxima of those called `…_max`, counts summed; and `rows`.
+        The learner's statistics: means over the updates, maxima of those called `…_max`, counts summed; `rows`; and
+        `skipped`, how many updates were left out, if any were.
     """
     stats: Stats = {"rows": float(len(rows))}
     if rows and learner.loss.sampler_correction != "none":
@@ -47,8 +69,18 @@ def update_policy(
     done: list[Stats] = []
     for indices in minibatches(len(rows), epochs=learner.optim.epochs, parts=learner.optim.minibatches, seed=seed):
         batch = Batch(tuple(rows[index] for index in indices), temperature=temperature)
-        computed = learner.forward_backward(policy, batch) if indices else {}
-        done.append(computed | learner.optim_step(policy))
+        try:
+            computed = learner.forward_backward(policy, batch) if indices else {}
+            if watch is not None and not done:  # later on the policy has moved away from the one that sampled
+                mismatch = stats.get("sampler_mismatch", computed.get("approx_kl"))
+                watch.check_sampler(policy, batch.rows, mismatch=mismatch, temperature=temperature)
+            done.append(computed | learner.optim_step(policy))
+        except UnsoundUpdate as error:
+            if watch is None:
+                raise
+            watch.skipped(policy, batch, error)
+            learner.drop_gradient(policy)
+            done.append({"skipped": 1.0, **learner.optim_step(policy)})  # nothing moves; the schedule goes on
     return _merged(done) | stats
 
 
@@ -70,8 +102,8 @@ def correct_sampler(
 
     Returns:
         The rows, with the learner's log-probabilities as `old_logprobs` and with `weights`; and statistics:
-        `sampler_kl` (KL(π_sampler ‖ π_old) per token, k1), `sampler_weight` (mean) and `sampler_capped` (share of the
-        tokens whose weight was capped).
+        `sampler_kl` (KL(π_sampler ‖ π_old) per token, k1), `sampler_mismatch` (the same, k3), `sampler_weight` (mean) and
+        `sampler_capped` (share of the tokens whose weight was capped).
     """
     loss = learner.loss
     assert loss.sampler_correction != "none"
@@ -92,6 +124,7 @@ def correct_sampler(
         return corrected, {}
     return corrected, {
         "sampler_kl": float(np.concatenate(gaps).mean()),
+        "sampler_mismatch": float(np.concatenate([np.expm1(-gap) + gap for gap in gaps]).mean()),
         "sampler_weight": fmean(weights),
         "sampler_capped": fmean(weight >= loss.sampler_cap for weight in weights),
     }

@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.text import Text
 
-from algos.commands import DONE, INTERRUPTED
+from algos.commands import DONE
 from algos.config import PRESETS, TINY, TrainConfig, load_config
 from algos.config_file import read_config_file, write_config_file
 from algos.errors import ConfigError
@@ -71,7 +71,7 @@ def main(
         train(parsed.run, resume=parsed.start.resume)
     except Interrupted as stopped:
         Console().print(Text(f"\n{stopped}"), soft_wrap=True)
-        return INTERRUPTED
+        return stopped.exit_code
     return DONE
 
 

@@ -10,6 +10,7 @@ from learner_fixtures import tiny_base, tiny_rows
 
 from algos.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from algos.grpo import GRPO
+from algos.guards import GuardConfig, Guards
 from algos.learner import LocalLearner
 from algos.run_folder import RunFolder
 from algos.types import Batch
@@ -22,7 +23,8 @@ def tiny_run(*names: str, trained: bool = True) -> SimpleNamespace:
     learner = LocalLearner(base)
     run = SimpleNamespace(algorithm=GRPO(), opponents=None, rates=WinRates(), step=0, tokens=0, before={"n": 1})
     run.policies, run.learners = {policy.name: policy for policy in policies}, dict.fromkeys(names, learner)
-    run.critics = {}
+    run.critics, run.best = {}, None
+    run.guards = Guards(GuardConfig(), run.policies, run.learners)
     return run
 
 
@@ -45,7 +47,7 @@ def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("at", ["save_file", "write_json", "os.replace"])
+@pytest.mark.parametrize("at", ["save_file", "write_json", "seal", "os.replace"])
 def test_t58_the_old_checkpoint_stays_until_the_new_one_is_complete(tmp_path, monkeypatch, at):
     run = tiny_run("alice", "bob")
     advance(run)
@@ -65,7 +67,7 @@ def test_t58_the_old_checkpoint_stays_until_the_new_one_is_complete(tmp_path, mo
     assert (again.step, again.before) == (1, {"n": 1})
     assert same(weights(again), old)
     save_checkpoint(run, tmp_path)
-    assert saved(tmp_path) == ["step-2"]
+    assert saved(tmp_path) == ["step-1", "step-2"]
     load_checkpoint(again, tmp_path)
     assert again.step == 2
     assert same(weights(again), weights(run))
