@@ -13,6 +13,7 @@ __all__ = [
     "MalformedActions",
     "ModelNotFound",
     "PromptTooLong",
+    "ServerFailed",
 ]
 
 
@@ -46,3 +47,7 @@ class ModelNotFound(Error):
 
 class PromptTooLong(Error, ValueError):
     """A prompt leaves no room for its completion in the model's context."""
+
+
+class ServerFailed(Error, RuntimeError):
+    """A server did not answer for a model, or refused the request."""

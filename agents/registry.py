@@ -32,6 +32,9 @@ _entries: dict[str, _Entry] = {
     "human": _Entry("agents.human:Human", "a person at the terminal"),
     "hf": _Entry("agents.shared_base:load_policy", "hf:SOURCE, a Hugging Face model: a folder or a hub id (adapter=, params=)"),
     "embedded": _Entry(lambda **kwargs: make("hf:embedded", **kwargs), "the small model in this package"),
+    "openai": _Entry(
+        "agents.served:Served", "openai:MODEL@URL, behind an OpenAI-compatible server (max_tokens=, temperature=)"
+    ),
     "smollm2-135m": _Entry(lambda **kwargs: make("hf:smollm2-135m", **kwargs), "SmolLM2-135M-Instruct, from a PyPI package"),
 }
 

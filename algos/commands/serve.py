@@ -49,7 +49,7 @@ def command(
     from algos.errors import ConfigError
 
     try:
-        from algos.serving.app import Limits
+        from algos.serving.app import ChatServer, Limits
         from algos.serving.models import served_models
         from algos.serving.server import Address, serve
     except ModuleNotFoundError as error:
@@ -72,12 +72,6 @@ def command(
     address.check(api_key=api_key)  # before the model is loaded, which may take long
     models = served_models(load_trained(run), drafter=drafter, challenger=challenger)
     limits = Limits(concurrency=max_concurrency, tokens=max_tokens_limit, prompt_tokens=max_prompt_tokens, seconds=timeout)
-    serve(
-        models,
-        address,
-        limits=limits,
-        api_key=api_key,
-        max_rows=max_rows,
-        on_start=lambda url: print(f"{', '.join(models)} at {url}", flush=True),
-    )
+    chat = ChatServer(models, limits=limits, api_key=api_key, max_rows=max_rows)
+    serve(chat, address, on_start=lambda url: print(f"{', '.join(models)} at {url}", flush=True))
     return DONE

@@ -56,16 +56,24 @@ class Limits:
 class ChatServer:
     """Answers requests with the worker's help."""
 
-    def __init__(self, models: Mapping[str, ServedModel], worker: Worker, *, limits: Limits, api_key: str | None) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, ServedModel],
+        *,
+        limits: Limits | None = None,
+        api_key: str | None = None,
+        max_rows: int = 64,
+    ) -> None:
         """Serve `models`.
 
         Args:
-            models: by name.
-            worker: writes the completions; it is started and closed with the app.
-            limits: see `Limits`.
-            api_key: what clients must know; None lets everybody in who can reach the server.
+            models: by name; see `algos.serving.models.served_models`.
+            limits: what clients may ask for.
+            api_key: what they must know; None lets everybody in who can reach the server.
+            max_rows: most completions in one batch.
         """
-        self.models, self.worker, self.limits = models, worker, limits
+        self.models, self.limits = models, limits or Limits()
+        self.worker = Worker(max_rows=max_rows)
         self._key = None if api_key is None else _digest(api_key)
         self._created = int(time.time())
         self.busy = 0

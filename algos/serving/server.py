@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from algos.errors import ConfigError
-from algos.serving.app import ChatServer, Limits
-from algos.serving.models import ServedModel
-from algos.serving.worker import Worker
+from algos.serving.app import ChatServer
 
 LOOPBACK_NAMES = ["localhost", "127.0.0.1", "::1", "[::1]"]
 SILENCE_SECONDS = 30.0
@@ -63,34 +64,48 @@ class Address:
         return [*LOOPBACK_NAMES, self.host, *self.allow_hosts]
 
 
-def serve(
-    models: Mapping[str, ServedModel],
-    address: Address,
-    *,
-    limits: Limits,
-    api_key: str | None = None,
-    max_rows: int = 64,
-    on_start: Callable[[str], None] | None = None,
-) -> None:
+def serve(chat: ChatServer, address: Address, *, on_start: Callable[[str], None]) -> None:
     """Serve until interrupted.
 
     Args:
-        models: by name; see `algos.serving.models.served_models`.
+        chat: what answers.
         address: where to listen.
-        limits: what clients may ask for.
-        api_key: what they must know.
-        max_rows: most completions in one batch.
         on_start: told the URL when the server listens.
 
     Raises:
-        ConfigError: the address can't be had, or would let everybody in.
+        ConfigError: the address can't be had.
     """
-    address.check(api_key=api_key)
     with listen(address) as place:
-        if on_start is not None:
-            on_start(url(place))
-        chat = ChatServer(models, Worker(max_rows=max_rows), limits=limits, api_key=api_key)
+        on_start(url(place))
         make_server(chat, address).run(sockets=[place])
+
+
+@contextmanager
+def background(chat: ChatServer, address: Address | None = None) -> Iterator[str]:
+    """Serve from a thread of this process while the block runs.
+
+    Args:
+        chat: what answers.
+        address: where to listen; default: any free port of loopback.
+
+    Yields:
+        The URL.
+
+    Raises:
+        ConfigError: the address can't be had.
+    """
+    address = address or Address(port=0)
+    with listen(address) as place:
+        server = make_server(chat, address)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, name="agon-serve-http")
+        thread.start()
+        try:
+            while not server.started and thread.is_alive():
+                time.sleep(0.01)
+            yield url(place)
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def make_server(chat: ChatServer, address: Address) -> uvicorn.Server:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +15,7 @@ from algos.config import TINY, TrainConfig
 from algos.run_folder import write_json
 from algos.serving.app import ChatServer, Limits
 from algos.serving.models import served_models
-from algos.serving.server import Address, listen, make_server, url
-from algos.serving.worker import Worker
+from algos.serving.server import background
 from algos.trained import load_trained
 
 CONFIG = replace(TINY, name="run", max_tokens=24, env_options=("difficulty=2",))
@@ -53,17 +50,8 @@ def serving(
     run: Path, *, limits: Limits | None = None, api_key: str | None = None, max_rows: int = 64, engine: Any = None
 ) -> Iterator[Running]:
     """Serve a run from a thread of this process, on a free port."""
-    models, address = served_models(load_trained(run, engine=engine)), Address(port=0)
-    with listen(address) as place:
-        chat = ChatServer(models, Worker(max_rows=max_rows), limits=limits or Limits(), api_key=api_key)
-        server = make_server(chat, address)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
-        thread.start()
-        while not server.started and thread.is_alive():
-            time.sleep(0.01)
-        try:
-            yield Running(url(place), place.getsockname()[1], chat)
-        finally:
-            server.should_exit = True
-            thread.join(timeout=30)
-            assert not thread.is_alive()
+    chat = ChatServer(
+        served_models(load_trained(run, engine=engine)), limits=limits or Limits(), api_key=api_key, max_rows=max_rows
+    )
+    with background(chat) as url:
+        yield Running(url, int(url.split(":")[2].split("/")[0]), chat)

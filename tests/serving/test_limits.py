@@ -22,7 +22,9 @@ from agents import embedded  # noqa: E402
 from algos.errors import ConfigError  # noqa: E402
 from algos.serving import server as server_module  # noqa: E402
 from algos.serving.app import Limits  # noqa: E402
+from algos.serving.models import served_models  # noqa: E402
 from algos.serving.server import Address, listen  # noqa: E402
+from algos.trained import load_trained  # noqa: E402
 
 QUESTION = [{"role": "user", "content": "2 + 3"}]
 ASKED = {"model": "alice", "messages": QUESTION, "max_tokens": 4}
@@ -320,3 +322,32 @@ def test_a_failing_engine_fails_its_batch_and_not_the_server(server: Running, en
     assert "fire" not in response.text
     engine.broken = False
     assert answers(server)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["nowhere"], "nowhere is not the folder of a run"),
+        (["RUN", "--host", "0.0.0.0"], "--api-key-env NAME"),
+        (["RUN", "--api-key-env", "NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE, which is not set"),
+        (["RUN", "--drafter", "carol"], "no policy 'carol'"),
+        (["RUN", "--max-concurrency", "0"], "--max-concurrency must be at least 1"),
+        (["RUN", "--timeout", "nan"], "--timeout must be above 0"),
+    ],
+)
+def test_mistakes_on_the_command_line(
+    run: Path, args: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from algos.cli import run as agon
+
+    monkeypatch.setenv("COLUMNS", "300")
+    assert agon(["serve", *[str(run) if arg == "RUN" else arg for arg in args]]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_the_pair_can_be_turned_round_or_be_one_policy_twice(run: Path) -> None:
+    trained = load_trained(run)
+    alice, bob = trained.policies.values()
+    assert served_models(trained)["pair"].speakers == (alice, bob)
+    assert served_models(trained, drafter="bob", challenger="alice")["pair"].speakers == (bob, alice)
+    assert served_models(trained, challenger="alice")["pair"].speakers == (alice, alice)
