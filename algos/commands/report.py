@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated
 
 import tyro
 from rich.console import Console
 from rich.text import Text
 
+from agon_env.printable import printable
 from algos.commands import DONE
 
 Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN …]")]
@@ -34,6 +36,16 @@ def command(runs: Runs, *, out: Path | None = None, contests: int = 2000) -> int
         raise ConfigError(f"contests must be at least 1, not {contests}")
     page = report_run(runs[0], contests=contests) if len(runs) == 1 else report_runs(runs)
     file = out or (runs[0] / "report.html" if len(runs) == 1 else runs[0].parent / "comparison.html")
-    file.write_text(page, encoding="utf-8")
-    Console(highlight=False, soft_wrap=True).print(Text(f"{file}   ({len(page) / 2**20:.1f} MiB; open it in a browser)"))
+    _write(file, page)
+    size = f"{len(page) / 2**20:.1f} MiB; open it in a browser"
+    Console(highlight=False, soft_wrap=True).print(Text(f"{printable(str(file))}   ({size})"))
     return DONE
+
+
+def _write(file: Path, page: str) -> None:
+    """Write a page aside, then put it in its place: a folder from elsewhere may hold a link of its name."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, prefix=".report-", delete=False) as aside:
+        aside.write(page)
+    Path(aside.name).chmod(0o644)
+    Path(aside.name).replace(file)

@@ -39,14 +39,14 @@ def differing_settings(runs: Sequence[RunData]) -> dict[str, list[str]]:
     return {name: found for name, found in values.items() if len(set(found)) > 1}
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = value if isinstance(value, str) else json.dumps(value)
-    return found
+def _flat(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of a config; those of its parts, such as the optimiser, by names with a dot."""
+    parts = {name: value if isinstance(value, Mapping) else {"": value} for name, value in config.items()}
+    return {
+        f"{part}.{name}".removesuffix("."): value if isinstance(value, str) else json.dumps(value)
+        for part, settings in parts.items()
+        for name, value in settings.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from statistics import fmean
-from typing import Any
 
+from algos.reporting.plain import Json, mapping, number
 from algos.statistics import Z95, Estimate, wilson
 
 
@@ -48,7 +48,11 @@ def difference(before: Estimate, after: Estimate) -> Estimate:
     return Estimate(change, low, high)
 
 
-def share_of(figures: Mapping[str, Any], name: str) -> Estimate | None:
+def share_of(figures: Json, name: str) -> Estimate | None:
     """Return a figure of an evaluation with its interval; None where it has none."""
-    value, interval = figures.get(name), figures.get("ci95", {}).get(name)
-    return Estimate(value, *interval) if value is not None and interval is not None else None
+    interval = mapping(figures.get("ci95")).get(name)
+    ends = [number(end) for end in interval] if isinstance(interval, list) else []
+    match [number(figures.get(name)), *ends]:
+        case [float(value), float(low), float(high)]:
+            return Estimate(value, low, high)
+    return None

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from made_run import duel, duels, make_run, write_lines
+from made_run import duel, duels, evaluation, make_run, write_json, write_lines
 
 from algos.cli import run as agon
 from algos.errors import ConfigError
@@ -87,6 +87,9 @@ def hostile_run(folder: Path) -> Path:
     run = make_run(
         folder, lines, steps=1, config={f"x{text}": text for text in HOSTILE} | {"env": HOSTILE[1], "model": HOSTILE[0]}
     )
+    figures = {"n": "<b>", "mean_tokens": float("nan"), "answer_pass1": 0.5, "draft_pass1": "<i>", "fix_rate": 0.1}
+    figures["ci95"] = {"answer_pass1": ["<b>", 1], "draft_pass1": [0, 1], "fix_rate": [0.0, float("inf")], "break_rate": {}}
+    write_json(run / "summary.json", {"before": figures, "after": evaluation(0.5)})
     write_lines(run / "metrics.jsonl", [{"step": 0} | {f"{text}/reward": 1.0 for text in HOSTILE} | {"time/step": 1.0}])
     return run
 
@@ -200,6 +203,16 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "<title>2 runs compared</title>" in (tmp_path / "both.html").read_text(encoding="utf-8")
     assert agon(["report", str(run), str(other)]) == 0
     assert (tmp_path / "comparison.html").is_file()
+
+
+def test_a_link_in_the_place_of_the_page_is_not_followed(tmp_path: Path) -> None:
+    run, victim = make_run(tmp_path / "run"), tmp_path / "victim"
+    victim.write_text("mine", encoding="utf-8")
+    (run / "report.html").symlink_to(victim)
+    assert agon(["report", str(run)]) == 0
+    assert victim.read_text(encoding="utf-8") == "mine"
+    assert not (run / "report.html").is_symlink()
+    assert sorted(path.name for path in run.iterdir() if path.name.startswith(".")) == []
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

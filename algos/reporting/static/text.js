@@ -6,7 +6,7 @@
 // line feeds, tabs, and the joiners that words of some scripts and emoji are written with. As in agon_env/printable.py.
 const UNSEEN = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu;
 const FOLD = 6000; // characters of one text that are shown before somebody asks for more
-const MOST_MARKS = 5000; // elements for unseen characters in one text; further ones are spelled out as plain text
+const PIECE = 8000; // characters that a browser lays out at once; it skips pieces that are not in view
 
 function codeOf(character) {
   return "U+" + character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
@@ -30,39 +30,70 @@ function element(name, attributes, ...children) {
 
 function appendVisible(parent, text) {
   let end = 0;
-  let marks = 0;
   for (const match of text.matchAll(UNSEEN)) {
-    if (++marks > MOST_MARKS) break;
     parent.append(text.slice(end, match.index), element("span", { class: "unseen" }, codeOf(match[0])));
     end = match.index + match[0].length;
   }
-  parent.append(marks > MOST_MARKS ? visible(text.slice(end)) : text.slice(end));
+  parent.append(text.slice(end));
+}
+
+/** Return where to cut a text that may have so many characters: after a line if there is one, never within a character. */
+function cutBefore(text, most) {
+  const line = text.lastIndexOf("\n", most - 1) + 1;
+  const pair = /[\ud800-\udbff]/.test(text.charAt(most - 1)) && /[\udc00-\udfff]/.test(text.charAt(most));
+  return line > most / 2 ? line : most - (pair ? 1 : 0);
+}
+
+/** Return parts as pieces of a bounded size: [[part, …], …]. */
+function piecesOf(parts) {
+  const pieces = [[]];
+  let room = PIECE;
+  for (const { text, tag } of parts) {
+    let rest = text;
+    while (rest.length > room) {
+      const cut = room > 1 ? cutBefore(rest, room) : 0;
+      pieces.at(-1).push({ text: rest.slice(0, cut), tag });
+      pieces.push([]);
+      rest = rest.slice(cut);
+      room = PIECE;
+    }
+    pieces.at(-1).push({ text: rest, tag });
+    room -= rest.length;
+  }
+  return pieces;
+}
+
+function fold(parts, most) {
+  const kept = [];
+  for (const part of parts) {
+    const left = most - kept.reduce((sum, one) => sum + one.text.length, 0);
+    if (part.text.length > left) return left > 1 ? [...kept, { ...part, text: part.text.slice(0, cutBefore(part.text, left)) }] : kept;
+    kept.push(part);
+  }
+  return kept;
 }
 
 /**
- * Show a text that was cut into parts, folded where it is long.
- * parts: [{text, tag}]; a part with a tag ("ins", "del") is wrapped in it.
+ * Return an element that shows a text, folded where it is long.
+ * parts: the text as [{text, tag}]; a part with a tag ("ins", "del") is wrapped in it.
  */
-function textBlock(parts, unfolded) {
-  const block = element("div", { class: "text", dir: "auto" });
+function textBlock(parts, unfolded = false) {
   const total = parts.reduce((sum, part) => sum + part.text.length, 0);
-  let left = unfolded || total <= FOLD ? Infinity : FOLD;
-  for (const part of parts) {
-    if (left <= 0) break;
-    const shown = part.text.slice(0, left);
-    left -= shown.length;
-    const target = part.tag ? element(part.tag) : block;
-    appendVisible(target, shown);
-    if (part.tag) block.append(target);
+  const folded = !unfolded && total > FOLD;
+  const block = element("div", { class: "text", dir: "auto" });
+  for (const piece of piecesOf(folded ? fold(parts, FOLD) : parts)) {
+    const target = element("div", { class: "piece" });
+    for (const { text, tag } of piece) {
+      const inner = tag ? target.appendChild(element(tag)) : target;
+      appendVisible(inner, text);
+    }
+    block.append(target);
   }
   if (!total) block.append(element("span", { class: "empty" }, "(nothing)"));
-  if (left > 0) return block;
-  const more = element(
-    "button",
-    { type: "button", class: "more", onclick: () => wrapper.replaceWith(textBlock(parts, true)) },
-    `Show all ${total.toLocaleString("en")} characters`,
-  );
-  const wrapper = element("div", {}, block, more);
+  if (!folded) return block;
+  const unfold = () => wrapper.replaceWith(textBlock(parts, true));
+  const label = `Show all ${total.toLocaleString("en")} characters`;
+  const wrapper = element("div", {}, block, element("button", { type: "button", class: "more", onclick: unfold }, label));
   return wrapper;
 }
 
