@@ -7,7 +7,8 @@ Exploitability is the mean, over the two seats, of what the best reply wins of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import TypeAlias
 
@@ -15,9 +16,11 @@ from agon_env.games.kuhn_poker import CARDS, chips, moves_after
 
 InformationSet: TypeAlias = tuple[str, tuple[str, ...]]
 Strategy: TypeAlias = Mapping[InformationSet, Mapping[str, float]]
-"""(card, moves so far) → move → its chance. Chances of one information set sum to one."""
+"""(card, moves so far) → move → its chance. What the chances lack to one is that of a text without a move, which forfeits."""
 
 DEALS = tuple(permutations(CARDS, 2))
+FORFEIT = 2
+"""Chips that a text without a move costs."""
 VALUE = -1 / 18
 """What the first seat wins when both play an equilibrium."""
 
@@ -39,6 +42,23 @@ def equilibrium(alpha: float = 1 / 3) -> dict[InformationSet, dict[str, float]]:
     }
 
 
+def mixture(strategies: Sequence[Strategy]) -> dict[InformationSet, dict[str, float]]:
+    """Return the one strategy that plays as a player does who draws one of `strategies` before each game.
+
+    What a strategy says at an information set counts by how likely its own earlier moves lead there.
+    """
+    mixed = {}
+    for card, history in information_sets():
+        own = [(history[:turn], history[turn]) for turn in range(len(history) % 2, len(history), 2)]
+        weights = [math.prod(strategy[card, before][move] for before, move in own) for strategy in strategies]
+        total = sum(weights) or 1.0
+        mixed[card, history] = {
+            move: sum(w * s[card, history][move] for w, s in zip(weights, strategies, strict=True)) / total
+            for move in moves_after(history)
+        }
+    return mixed
+
+
 def value(first: Strategy, second: Strategy) -> float:
     """Return the chips that `first` wins of `second` in a game, on average, when it sits in the first seat."""
 
@@ -48,7 +68,8 @@ def value(first: Strategy, second: Strategy) -> float:
             return chips(*deal, history)
         seat = len(history) % 2
         chances = (first, second)[seat][deal[seat], history]
-        return sum(chances[move] * worth(deal, (*history, move)) for move in moves)
+        forfeit = (1 - sum(chances.values())) * FORFEIT * (-1 if seat == 0 else 1)
+        return forfeit + sum(chances[move] * worth(deal, (*history, move)) for move in moves)
 
     return sum(worth(deal, ()) for deal in DEALS) / len(DEALS)
 
@@ -64,7 +85,8 @@ def best_reply_value(strategy: Strategy, seat: int) -> float:
             return sum(chance * sign * chips(*_deal(own, card, seat), history) for card, chance in reach.items())
         if len(history) % 2 == seat:
             return max(worth(own, reach, (*history, move)) for move in moves)
-        return sum(
+        forfeits = sum(chance * (1 - sum(strategy[card, history].values())) for card, chance in reach.items())
+        return forfeits * FORFEIT + sum(
             worth(own, {card: chance * strategy[card, history][move] for card, chance in reach.items()}, (*history, move))
             for move in moves
         )

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 import agon_env
 from agon_env.errors import Error, InvalidMove
-from agon_env.games.kuhn_equilibrium import VALUE, best_reply_value, equilibrium, exploitability, information_sets, value
+from agon_env.games.kuhn_equilibrium import (
+    VALUE,
+    best_reply_value,
+    equilibrium,
+    exploitability,
+    information_sets,
+    mixture,
+    value,
+)
 from agon_env.games.kuhn_poker import CARDS, moves_after
 from agon_env.games.proposer_solver import evaluate
 from agon_env.games.speech import chosen, conversation
@@ -247,12 +255,35 @@ def test_a_player_at_random_is_worth_what_the_literature_says():
     assert value(uniform, uniform) == pytest.approx(1 / 8)
 
 
-@given(st.lists(st.floats(0, 1), min_size=12, max_size=12))
-def test_nobody_is_exploited_less_than_the_equilibrium(chances):
-    strategy = {
+def strategy_of(chances):
+    """Return the strategy that makes the first move of each information set with these chances."""
+    return {
         at: dict(zip(moves_after(at[1]), (p, 1 - p), strict=True)) for at, p in zip(information_sets(), chances, strict=True)
     }
+
+
+@given(st.lists(st.floats(0, 1), min_size=12, max_size=12))
+def test_nobody_is_exploited_less_than_the_equilibrium(chances):
+    strategy = strategy_of(chances)
     assert exploitability(strategy) >= -1e-12
     for other in (equilibrium(0.1), strategy):
         assert best_reply_value(strategy, 0) >= value(other, strategy) - 1e-12
         assert best_reply_value(strategy, 1) >= -value(strategy, other) - 1e-12
+
+
+def test_a_text_without_a_move_costs_two_wherever_it_is_said():
+    nothing = {at: dict.fromkeys(moves_after(at[1]), 0.0) for at in information_sets()}
+    assert value(nothing, equilibrium()) == -2
+    assert value(equilibrium(), nothing) == 2
+    assert exploitability(nothing) == 2
+
+
+@given(st.lists(st.lists(st.floats(0.01, 1), min_size=12, max_size=12), min_size=1, max_size=4))
+def test_a_mixture_is_worth_the_mean_of_what_it_mixes(many):
+    strategies = [strategy_of(chances) for chances in many]
+    for other in (equilibrium(0.1), strategies[0]):
+        mean = sum(value(strategy, other) for strategy in strategies) / len(strategies)
+        assert value(mixture(strategies), other) == pytest.approx(mean)
+        mean = sum(value(other, strategy) for strategy in strategies) / len(strategies)
+        assert value(other, mixture(strategies)) == pytest.approx(mean)
+    assert exploitability(mixture(strategies)) <= sum(map(exploitability, strategies)) / len(strategies) + 1e-12

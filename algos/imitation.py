@@ -1,0 +1,98 @@
+"""Imitation: a policy learns to speak as the game demands, before it learns to win.
+
+A base that makes no legal move is paid alike whatever it says, and learns nothing from that. So for the first few updates
+a scripted player shows it texts: one that draws legal moves, or the game's oracle. The policy maximises their likelihood,
+which is the policy gradient with an advantage of 1 for what another has said.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+import agents
+from agon_env.types import Action, Observation
+from agon_env.vector import VectorContest
+from algos.types import Batch, Row
+
+if TYPE_CHECKING:
+    from agents.policy import LLMPolicy
+    from algos.run import Run
+
+
+@dataclass(frozen=True)
+class Imitation:
+    """Updates on what a scripted player says, before the first step."""
+
+    steps: int = 0
+    """How many; each on as many contests as a training step has. 0: none."""
+    player: Literal["random", "oracle"] = "random"
+    """Whom to imitate: "random" draws from the game's `legal_texts`, "oracle" plays its `solution`."""
+
+    def __post_init__(self) -> None:
+        if self.steps < 0:
+            raise ValueError(f"steps must be at least 0, not {self.steps}")
+        if self.player not in ("random", "oracle"):
+            raise ValueError(f'player must be "random" or "oracle", not {self.player!r}')
+
+
+def imitate(run: Run, on_step: Callable[[int], None] | None = None) -> list[dict[str, float]]:
+    """Have every policy of `run` imitate, in the seats that the algorithm gives it at the steps 0, 1, ….
+
+    Returns:
+        For each update policy → the mean negative log-likelihood of a demonstrated token before it, in nats.
+    """
+    config, losses = run.config, []
+    for step in range(config.imitation.steps):
+        matches = run.algorithm.matches(step, run.contest.roles, rates=run.rates, rng=_rng(config.seed, step))
+        seats = matches[step % len(matches)]
+        rows: defaultdict[str, list[Row]] = defaultdict(list)
+        for observation, action in demonstrate(run, step):
+            policy = run.policies[seats[observation.role]]
+            rows[policy.name].append(Row(policy.encode(observation), tokens_of(policy, action.text), (), advantage=1.0))
+        losses.append({name: _update(run, name, own) for name, own in rows.items()})
+        run.guards.loaded()
+        if on_step is not None:
+            on_step(step + 1)
+    return losses
+
+
+def demonstrate(run: Run, step: int) -> list[tuple[Observation, Action]]:
+    """Return what the scripted player read and said in the contests of one step."""
+    config, rng = run.config, _rng(run.config.seed, step)
+    number = config.problems * config.group_size * config.answers
+    contests = VectorContest([copy.deepcopy(run.contest) for _ in range(number)])
+    contests.reset(seeds=rng.integers(2**31, size=number).tolist())
+    options = {"seed": int(rng.integers(2**31))} if config.imitation.player == "random" else {}
+    player = agents.make(config.imitation.player, env=contests, **options)
+    shown: list[tuple[Observation, Action]] = []
+    while not contests.done:
+        waiting = contests.pending()
+        actions = player.act(list(waiting.values()))
+        shown += zip(waiting.values(), actions, strict=True)
+        contests.step(dict(zip(waiting, actions, strict=True)))
+    return shown
+
+
+def tokens_of(policy: LLMPolicy, text: str) -> tuple[int, ...]:
+    """Return the completion that `policy` would have had to sample to say `text` and nothing more."""
+    tokenizer = policy.base.tokenizer
+    return (*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id)
+
+
+def _rng(seed: int, step: int) -> np.random.Generator:
+    return np.random.default_rng([seed, step, 0x1417A7E])  # other numbers than those of the training steps
+
+
+def _update(run: Run, name: str, rows: Sequence[Row]) -> float:
+    learner, policy, temperature = run.learners[name], run.policies[name], run.config.temperature
+    scored = learner.logprobs(policy, rows, temperature=temperature)
+    batch = Batch(tuple(replace(row, old_logprobs=old) for row, old in zip(rows, scored, strict=True)), temperature=temperature)
+    learner.forward_backward(policy, batch)
+    learner.optim_step(policy)
+    return -float(np.mean([logp for row in scored for logp in row]))
