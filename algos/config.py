@@ -20,6 +20,7 @@ from algos.grpo import GRPO
 from algos.guards.config import GuardConfig
 from algos.league import League, Matchmaking
 from algos.length_penalty import LengthPenalty
+from algos.loggers import LoggerName
 from algos.losses import LossConfig
 from algos.opponents import check_opponent
 from algos.optim import OptimConfig
@@ -142,6 +143,8 @@ class TrainConfig:
     """The same seed gives the same run on a CPU."""
     output_dir: str = "runs"
     """Where run folders are made."""
+    log: tuple[LoggerName, ...] = ("tensorboard",)
+    """Where metrics are shown beside `metrics.jsonl`: "tensorboard", "wandb", "trackio"."""
     name: str = ""
     """Name of the run folder; empty: made of contest, algorithm and seed."""
     checkpoint_every: int = 20

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-
-def is_duel(roles: Sequence[str]) -> bool:
-    """Return whether one drafts and the other answers, so that one can speak of fixes and breaks."""
-    return tuple(roles) == ("drafter", "challenger")
+from algos.live import LiveSteps, PlainSteps, StepDisplay, is_duel
 
 
 def labels(roles: Sequence[str]) -> dict[str, str]:
@@ -34,12 +33,14 @@ def labels(roles: Sequence[str]) -> dict[str, str]:
 class RunConsole:
     """Banner, live progress and the table at the end.
 
-    On a terminal the progress is one live line; elsewhere it is a plain line per step.
+    On a terminal the progress is drawn anew in its place; elsewhere, and where the variable CI is set, it is a plain line
+    per step.
     """
 
     def __init__(self, console: Console | None = None) -> None:
         """Print to `console`; default: standard output."""
         self.console = console or Console(highlight=False)
+        self.live = self.console.is_interactive and not os.environ.get("CI")
 
     def say(self, text: str) -> None:
         """Print a line."""
@@ -59,7 +60,7 @@ class RunConsole:
     @contextmanager
     def progress(self, what: str, total: int, *, done: int = 0) -> Iterator[Ticker]:
         """Show a live line while `total` units of work are done; the ticker moves it on."""
-        if not self.console.is_terminal:
+        if not self.live:
             yield Ticker(None, self, what, total)
             return
         columns = (
@@ -72,6 +73,23 @@ class RunConsole:
         with Progress(*columns, console=self.console) as bar:
             task = bar.add_task(what, total=total, completed=done, note="")
             yield Ticker((bar, task), self, what, total)
+
+    @contextmanager
+    def training(self, total: int, *, done: int = 0, policies: Sequence[str], roles: Sequence[str]) -> Iterator[StepDisplay]:
+        """Show the steps of a run while they are made.
+
+        Args:
+            total: how many steps there will be.
+            done: how many of them are done already.
+            policies: who is trained.
+            roles: of the contest.
+        """
+        if not self.live:
+            yield PlainSteps(self.say, total, done=done, roles=roles)
+            return
+        steps = LiveSteps(self.console, total, done=done, policies=policies, roles=roles)
+        with Live(steps, console=self.console, refresh_per_second=4):
+            yield steps
 
     def before_after(self, before: Mapping[str, Any], after: Mapping[str, Any], *, roles: Sequence[str], title: str) -> None:
         """Print the figures before and after, with their 95 % intervals."""

@@ -101,6 +101,21 @@ class ContestView:
         return COLOURS[self.contest.roles.index(role) % len(COLOURS)]
 
 
+def contest_text(contest: Contest) -> str:
+    """Return a contest as plain text: what its first speaker read, what was said, and how the rewards came about."""
+    outcome, events = contest.transcript.outcome, contest.transcript.events
+    parts = [contest.observe(events[0].player).text] if events else []
+    parts += [f"[{event.player}, the {event.role}]\n{event.text}" for event in events]
+    if outcome is not None:
+        parts.append(f"[{outcome.reason}]")
+        for player, role in outcome.roles.items():
+            answer, why = read_answer(contest, player)
+            said = f"answer {answer!r}, {why}" if answer else why
+            reward = f"reward {_number(outcome.rewards[player])} = {_parts(outcome.components[player])}"
+            parts[-1] += "\n" + "; ".join(filter(None, [f"{player}, the {role}: {said}".rstrip(": "), reward]))
+    return "\n\n".join(parts)
+
+
 def read_answer(contest: Contest, player: str) -> tuple[str, str]:
     """Return what was read in a player's last text, and the verifier's word on it; empty where the game tells neither."""
     assert contest.outcome is not None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from agon_env.contest import Contest
+from algos.advantages import Advantages
 from algos.evaluate import Evaluation, tally
 from algos.rollouts import Rollout
 from algos.types import Stats, Turn
@@ -30,6 +31,29 @@ def turn_metrics(turns: Sequence[Turn]) -> Stats:
         stats |= _mean(f"{policy}/truncated", (completion.finish_reason == "length" for completion in completions))
         stats |= _mean(f"{policy}/unscored", (turn.reward is None for turn in own))
     return stats
+
+
+def turn_samples(turns: Sequence[Turn], learning: Sequence[Turn], advantages: Advantages) -> dict[str, list[float]]:
+    """Return what the means of `turn_metrics` are made of, for histograms.
+
+    Args:
+        turns: all that were played.
+        learning: those that were compared.
+        advantages: of `learning`, in its order.
+
+    Returns:
+        `<policy>/rewards`, `<policy>/lengths` (tokens) and `<policy>/advantages` (of the turns with a signal).
+    """
+    samples: defaultdict[str, list[float]] = defaultdict(list)
+    for turn in turns:
+        if turn.policy is not None and turn.reward is not None:
+            samples[f"{turn.policy}/rewards"].append(turn.reward)
+        if turn.policy is not None and turn.completion is not None:
+            samples[f"{turn.policy}/lengths"].append(len(turn.completion.token_ids))
+    for turn, value, kept in zip(learning, advantages.values, advantages.kept, strict=True):
+        if kept:
+            samples[f"{turn.policy}/advantages"].append(float(value))
+    return dict(samples)
 
 
 def pair_metrics(rollout: Rollout) -> Stats:

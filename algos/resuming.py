@@ -15,6 +15,7 @@ MAY_CHANGE = {
     "keep_checkpoints": "another number of checkpoints is kept",
     "keep_transcripts": "contests.jsonl holds other steps from here on",
     "guards": "warnings come at other bounds, and updates are left out at others",
+    "log": "metrics go to other services from here on",
     "output_dir": "nothing: the run stays in its folder",
     "name": "nothing: the run stays in its folder",
     "max_rows": "other rows are sampled side by side; their texts are the same up to rounding",

@@ -33,7 +33,7 @@ from algos.guards import Guards
 from algos.judge import evaluate_policies
 from algos.learner import LocalLearner
 from algos.length_penalty import penalise_length
-from algos.metrics import pair_metrics, turn_metrics
+from algos.metrics import pair_metrics, turn_metrics, turn_samples
 from algos.opponents import Opponents, make_opponents
 from algos.parallel.ranked import RankedCritic, RankedLearner, ranked_rollout
 from algos.parallel.ranks import Ranks
@@ -73,6 +73,8 @@ class Run:
     step: int = 0
     tokens: int = 0
     """Sampled for training so far."""
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    """Of the last step: what histograms are drawn of; see `turn_samples`."""
     before: dict[str, Any] | None = None
     """The evaluation of the untrained policies."""
     best: dict[str, float] | None = None
@@ -172,6 +174,7 @@ class Run:
         turns = appraise(rollout, turns, self.critics)
         learning = [turn for turn in turns if turn.policy in self.policies and self.algorithm.learns(turn, self.contest.roles)]
         advantages = self.algorithm.advantages(learning)
+        self.samples = turn_samples(turns, learning, advantages)
         stats["groups/total"], stats["groups/dropped"] = float(advantages.groups), float(advantages.dropped)
         for name, policy in self.policies.items():
             own = [index for index, turn in enumerate(learning) if advantages.kept[index] and turn.policy == name]

@@ -7,7 +7,7 @@
 | `contests.jsonl` | one line per training contest: what was said and paid        |
 | `events.jsonl`   | what should not have happened: see `algos.guards`            |
 | `sessions.jsonl` | one line per start: versions, git, hardware, the command     |
-| `events.out.*`   | the same and sample contests as text, for TensorBoard        |
+| `events.out.*`   | the metrics, histograms and sample contests, for TensorBoard |
 | `summary.json`   | the evaluations before and after                             |
 | `alice/`, `bob/` | the trained adapters, as PEFT writes them                    |
 | `checkpoint/`    | what is needed to go on                                      |
@@ -20,17 +20,20 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
+from agon_env.types import EMPTY
 from algos.contest_log import CONTESTS, contest_lines
+from algos.contest_view import contest_text
 from algos.cut_back import cut_events, cut_lines
 from algos.errors import FolderFailed
 from algos.events import Event
+from algos.loggers import LOGGERS, LoggedRun, LoggerName
 from algos.provenance import session
 
 if TYPE_CHECKING:
@@ -46,15 +49,25 @@ LOGS = ("metrics.jsonl", CONTESTS, EVENTS)
 class RunFolder:
     """Writes the files of one run."""
 
-    def __init__(self, path: Path, *, first_step: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        first_step: int = 0,
+        log: Sequence[LoggerName] = ("tensorboard",),
+        config: Mapping[str, Any] = EMPTY,
+    ) -> None:
         """Open `path`, which is made if it does not exist.
 
         Args:
             path: the folder.
             first_step: what was logged for this step and later ones is dropped: a resumed run logs it again.
-        """
-        from torch.utils.tensorboard import SummaryWriter
+            log: who is shown the metrics as well; see `algos.loggers`.
+            config: of the run, as plain JSON values; told to loggers.
 
+        Raises:
+            DependencyNotInstalled: a logger's package is missing.
+        """
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._lock = lock(path)
@@ -62,18 +75,25 @@ class RunFolder:
             cut_lines(path / name, first_step)
         cut_events(path, first_step)
         self._logs = {name: open(path / name, "a", encoding="utf-8") for name in LOGS}  # noqa: SIM115
-        self._events = SummaryWriter(str(path), purge_step=first_step if first_step else None)
+        self._loggers = [LOGGERS[name](LoggedRun(path, config, first_step)) for name in log]
 
     def write(self, name: str, record: Mapping[str, Any]) -> None:
         """Write `record` as the JSON file `name`, complete or not at all."""
         write_json(self.path / name, record)
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Append the metrics of a step; values that are not finite are written as null."""
+    def log(self, step: int, metrics: Mapping[str, float], samples: Mapping[str, Sequence[float]] = EMPTY) -> None:
+        """Append the metrics of a step; values that are not finite are written as null.
+
+        Args:
+            step: counted from 0.
+            metrics: numbers.
+            samples: what loggers draw histograms of; it is not kept in `metrics.jsonl`.
+        """
         finite = {key: value if math.isfinite(value) else None for key, value in metrics.items()}
         self._write_line("metrics.jsonl", json.dumps({"step": step, **finite}, allow_nan=False))
-        for key, value in metrics.items():
-            self._events.add_scalar(key, value, step)
+        for logger in self._loggers:
+            logger.scalars(step, metrics)
+            logger.histograms(step, samples)
 
     def log_contests(self, step: int, played: Rollout) -> None:
         """Append the contests of a step."""
@@ -90,24 +110,23 @@ class RunFolder:
             file.write(json.dumps({"step": step, **session()}) + "\n")
 
     def log_evaluation(self, step: int, figures: Mapping[str, Any]) -> None:
-        """Draw the figures of an evaluation in TensorBoard, as `eval/…`."""
-        for key, value in figures.items():
-            if isinstance(value, int | float):
-                self._events.add_scalar(f"eval/{key}", value, step)
+        """Draw the figures of an evaluation, as `eval/…`."""
+        numbers = {f"eval/{key}": value for key, value in figures.items() if isinstance(value, int | float)}
+        for logger in self._loggers:
+            logger.scalars(step, numbers)
 
     def show(self, step: int, tag: str, contest: Contest) -> None:
-        """Show a contest as text in TensorBoard: what its first speaker read, what was said, what came of it."""
-        first = contest.transcript.events[0].player
-        text = f"{contest.observe(first).text}\n\n{contest.render()}"
-        # Four spaces make a code block of every line: Markdown or HTML in a model's text stays text.
-        self._events.add_text(tag, "".join(f"    {line}\n" for line in text.split("\n")), step)
+        """Show a contest as text: what its first speaker read, what was said, what came of it."""
+        for logger in self._loggers:
+            logger.text(step, tag, contest_text(contest))
 
     def close(self) -> None:
         """Finish writing."""
         try:
             for log in self._logs.values():
                 log.close()
-            self._events.close()
+            for logger in self._loggers:
+                logger.close()
         finally:
             self._lock.close()
 
@@ -116,7 +135,8 @@ class RunFolder:
         for log in self._logs.values():
             log.flush()
             os.fsync(log.fileno())
-        self._events.flush()
+        for logger in self._loggers:
+            logger.flush()
 
     def _write_line(self, name: str, line: str) -> None:
         self._logs[name].write(line + "\n")
@@ -133,7 +153,7 @@ class NoFolder(RunFolder):
     def write(self, name: str, record: Mapping[str, Any]) -> None:
         """Do nothing."""
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(self, step: int, metrics: Mapping[str, float], samples: Mapping[str, Sequence[float]] = EMPTY) -> None:
         """Do nothing."""
 
     def log_contests(self, step: int, played: Rollout) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from algos.checkpoint import load_checkpoint, save_checkpoint
 from algos.config import TrainConfig, load_config
-from algos.console import RunConsole, is_duel
+from algos.console import RunConsole
 from algos.errors import ConfigError
 from algos.events import Event
 from algos.interruption import Interrupted, finish_step_on_signal
@@ -25,7 +25,6 @@ from algos.resuming import check_same_run
 from algos.run import Run
 from algos.run_folder import NoFolder, RunFolder, writing
 from algos.scorecard import wins
-from algos.types import Stats
 
 __all__ = ["Interrupted", "banner_facts", "train"]
 
@@ -71,7 +70,7 @@ def _train(config: TrainConfig, resume: Path | None, console: RunConsole) -> Pat
     if resume is not None:
         load_checkpoint(run, resume, on_skip=lambda why: run.guards.tell("checkpoint_skipped", why))
     first = run.step
-    with writing(path), closing(RunFolder(path, first_step=first) if run.ranks.first else NoFolder(path)) as folder:
+    with writing(path), closing(_open(run, path)) as folder:
         try:
             folder.write("config.json", config.to_dict())
             folder.log_session(step=first)
@@ -87,6 +86,12 @@ def _train(config: TrainConfig, resume: Path | None, console: RunConsole) -> Pat
         console.say(NOTHING_LEARNED)
     console.say(f"Run folder: {path}   (tensorboard --logdir {path.parent})")
     return path
+
+
+def _open(run: Run, path: Path) -> RunFolder:
+    if not run.ranks.first:
+        return NoFolder(path)
+    return RunFolder(path, first_step=run.step, log=run.config.log, config=run.config.to_dict())
 
 
 def _begin(run: Run, folder: RunFolder, console: RunConsole) -> None:
@@ -105,8 +110,9 @@ def _steps(run: Run, folder: RunFolder, console: RunConsole) -> float:
         Interrupted: a signal came; the step was finished and saved.
     """
     config, learned = run.config, 0.0
-    with finish_step_on_signal(console.say) as signals, console.progress("step", config.steps, done=run.step) as tick:
-        run.engine.progress = tick.sampling
+    shown = console.training(config.steps, done=run.step, policies=tuple(run.policies), roles=run.contest.roles)
+    with finish_step_on_signal(console.say) as signals, shown as display:
+        run.engine.progress = display.sampling
         while not run.finished:
             step = run.step
             stats, played = run.advance()
@@ -119,11 +125,11 @@ def _steps(run: Run, folder: RunFolder, console: RunConsole) -> float:
             events = run.guards.drain()
             stats |= {f"guards/{kind}": float(count) for kind, count in Counter(event.kind for event in events).items()}
             _report(events, folder, console)
-            folder.log(step, stats)
+            folder.log(step, stats, run.samples)
             if config.keep_transcripts and step % config.keep_transcripts == 0:
                 folder.log_contests(step, played)
             folder.show(step, "contest", played.contests[0])
-            tick(run.step, _note(stats, run.contest.roles))
+            display.step(run.step, stats)
             learned += sum(stats[f"{name}/rows"] for name in run.policies)
             stop = run.ranks.any(bool(signals))
             if stop or better or run.step % config.checkpoint_every == 0:
@@ -200,15 +206,6 @@ def _judge_aloud(run: Run, folder: RunFolder, console: RunConsole, when: str) ->
         figures = _judge(run, folder, run.step, tick)
     folder.log_evaluation(run.step, figures)
     return figures
-
-
-def _note(stats: Stats, roles: Sequence[str]) -> str:
-    first, last = ("draft", "answer") if is_duel(roles) else (roles[0], roles[-1])
-    shown = {first: "pair/draft_pass1", last: "pair/answer_pass1"}
-    shown |= {"fix": "pair/fix_rate"} if is_duel(roles) else {}
-    shown |= {"held-out": "eval/answer_pass1"}
-    parts = [f"{name} {100 * stats[key]:3.0f} %" for name, key in shown.items() if key in stats]
-    return "  ".join([*parts, f"{stats['time/step']:.1f} s/step"])
 
 
 def _new_folder(config: TrainConfig) -> Path:

@@ -243,7 +243,8 @@ def test_the_banner_says_what_a_step_is(tmp_path: Path) -> None:
         assert part in text
 
 
-def test_the_live_line_is_drawn_on_a_terminal(tmp_path: Path) -> None:
+def test_the_live_line_is_drawn_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
     screen = io.StringIO()
     console = RunConsole(Console(file=screen, width=120, force_terminal=True))
     train(dataclasses.replace(FAST, steps=1, eval_problems=0, output_dir=str(tmp_path)), console=console)
@@ -252,7 +253,8 @@ def test_the_live_line_is_drawn_on_a_terminal(tmp_path: Path) -> None:
     assert "answer" in screen.getvalue()
 
 
-def test_evaluations_on_the_way_are_logged_with_their_step(tmp_path: Path) -> None:
+def test_evaluations_on_the_way_are_logged_with_their_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
     screen = io.StringIO()
     console = RunConsole(Console(file=screen, width=120, force_terminal=True))
     run = train(dataclasses.replace(FAST, steps=3, eval_every=2, output_dir=str(tmp_path)), console=console)
