@@ -22,6 +22,18 @@ def load_bases(config: TrainConfig, names: Sequence[str], engine: TorchEngine) -
     Raises:
         ConfigError: there are more models than policies.
     """
+    models = policy_models(config, names)
+    device = None if config.device == "auto" else config.device
+    loaded = {model: SharedBase.load(model, device=device, engine=engine) for model in dict.fromkeys(models.values())}
+    return {name: loaded[model] for name, model in models.items()}
+
+
+def policy_models(config: TrainConfig, names: Sequence[str]) -> dict[str, str]:
+    """Return policy → its base, as the config names it.
+
+    Raises:
+        ConfigError: there are more models than policies.
+    """
     if len(config.rival_models) >= len(names):
         raise ConfigError(
             f"rival_models names {len(config.rival_models)} models beside {config.model!r}, but {config.algorithm} trains "
@@ -29,9 +41,7 @@ def load_bases(config: TrainConfig, names: Sequence[str], engine: TorchEngine) -
         )
     models = [config.model, *config.rival_models]
     models += [config.model] * (len(names) - len(models))
-    device = None if config.device == "auto" else config.device
-    loaded = {model: SharedBase.load(model, device=device, engine=engine) for model in dict.fromkeys(models)}
-    return {name: loaded[model] for name, model in zip(names, models, strict=True)}
+    return dict(zip(names, models, strict=True))
 
 
 def make_policy(

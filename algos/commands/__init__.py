@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, Command] = {
     "eval": Command("Judge and use", "Judge the trained policies of a run on held-out problems."),
     "report": Command("Judge and use", "Write the page of a run, or the page that compares several."),
     "verify": Command("Judge and use", "Judge answers or programs of a file again, offline."),
+    "export": Command("Judge and use", "Write the policies of a run for others: adapters, cards, merged models, chat data."),
     "serve": Command("Judge and use", "Serve the policies of a run behind an OpenAI-compatible endpoint."),
     "completion": Command("The shell", "Print a script that completes commands and flags in a shell."),
 }

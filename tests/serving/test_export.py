@@ -1,0 +1,166 @@
+"""What is exported loads elsewhere: in plain PEFT and transformers, as a merged model, as chat data; its snippets run."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from agents import embedded
+from algos.cli import run as agon
+from algos.config import TINY
+from algos.errors import ConfigError
+from algos.export import Export, export
+from algos.export_chat_data import winner_of
+from algos.trained import load_trained
+from algos.trainer import train
+
+PROMPT = [{"role": "user", "content": "What is (3 + 4) * 2?"}]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = replace(TINY, steps=2, problems=2, group_size=6, eval_problems=8, env_options=("difficulty=2",), name="look")
+    optim = replace(config.optim, learning_rate=0.01, warmup_steps=0)  # so that the adapters leave the base
+    return train(replace(config, optim=optim, temperature=1.5, output_dir=str(tmp_path_factory.mktemp("runs"))))
+
+
+@pytest.fixture(scope="module")
+def out(run: Path) -> Path:
+    assert agon(["export", str(run), "--merge", "--sft"]) == 0
+    return run / "export"
+
+
+def logits(model: torch.nn.Module, tokenizer: object) -> torch.Tensor:
+    prompt = tokenizer.apply_chat_template(PROMPT, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    with torch.no_grad():
+        return model(**prompt).logits
+
+
+def test_what_is_written(out: Path) -> None:
+    assert {path.name for path in out.iterdir()} == {
+        "README.md", "chat.py", "train_config.json", "chat.jsonl", "alice", "bob", "alice-merged", "bob-merged"
+    }  # fmt: skip
+    assert {path.name for path in (out / "alice").iterdir()} == {
+        "README.md", "adapter_config.json", "adapter_model.safetensors"
+    }  # fmt: skip
+    assert "model.safetensors" in {path.name for path in (out / "alice-merged").iterdir()}
+    assert (
+        json.loads((out / "alice" / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"] == "embedded"
+    )
+
+
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_adapters_load_in_plain_peft_and_the_merged_model_is_equal_to_them(out: Path, run: Path, name: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(embedded.path())
+    base = AutoModelForCausalLM.from_pretrained(embedded.path(), dtype=torch.float32)
+    plain = logits(base, tokenizer)
+    adapted = logits(PeftModel.from_pretrained(base, out / name), tokenizer)
+    assert (adapted - plain).abs().max() > 0.01
+    policy = load_trained(run).policies[name]
+    with policy.base.use(name):
+        assert torch.allclose(logits(policy.base.model, tokenizer), adapted, atol=1e-4)
+    merged = AutoModelForCausalLM.from_pretrained(out / f"{name}-merged")
+    assert merged.dtype == torch.float32
+    assert torch.allclose(logits(merged, AutoTokenizer.from_pretrained(out / f"{name}-merged")), adapted, atol=1e-4)
+
+
+def test_the_snippet_of_an_adapters_card_runs(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(out / "bob")
+    (code,) = re.findall(r"^```python\n(.*?)^```", Path("README.md").read_text(encoding="utf-8"), re.M | re.S)
+    exec(compile(code, "README.md", "exec"), {})
+
+
+def test_the_chat_example_runs(out: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(out / "chat.py"), "Start with 3 a+4"]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "[draft of alice]" in done.stdout
+    assert "[answer of bob]" in done.stdout
+
+
+def test_the_card_has_metadata_figures_and_the_command(out: Path, run: Path) -> None:
+    from huggingface_hub import ModelCard
+
+    for card in (ModelCard.load(out / "README.md"), ModelCard.load(out / "alice" / "README.md")):
+        assert card.data.library_name == "peft"
+        assert "agon-env" in card.data.tags
+        assert "base_model" not in card.data.to_dict()  # the embedded model is on no hub
+    text = (out / "README.md").read_text(encoding="utf-8")
+    after = json.loads((run / "summary.json").read_text(encoding="utf-8"))["after"]
+    assert f"{100 * after['answer_pass1']:.1f} % (" in text
+    assert "`alice` drafts, `bob` answers" in text
+    session = json.loads((run / "sessions.jsonl").read_text(encoding="utf-8").split("\n")[0])
+    assert session["command"] in text or session["command"].startswith("-")
+    assert f"torch {session['versions']['torch']}" in text
+
+
+def test_a_base_from_the_hub_is_named_in_the_metadata(run: Path) -> None:
+    from algos.export import _facts
+
+    what = Export.of(run)
+    hub = replace(what, models=dict.fromkeys(what.models, "Qwen/Qwen3-0.6B"))
+    assert "base_model: Qwen/Qwen3-0.6B" in _facts(hub)["card_data"].replace("\n- ", " ")
+
+
+def test_the_texts_that_won_are_chat_data(out: Path, run: Path, tmp_path: Path) -> None:
+    from datasets import load_dataset
+
+    data = load_dataset("json", data_files=str(out / "chat.jsonl"), split="train", cache_dir=str(tmp_path))
+    contests = [json.loads(line) for line in (run / "contests.jsonl").read_text(encoding="utf-8").split("\n") if line]
+    won = {
+        (contest["policies"][player], event["text"])
+        for contest in contests
+        for player, reward in contest["outcome"]["rewards"].items()
+        for event in contest["events"]
+        if event["player"] == player and reward > min(contest["outcome"]["rewards"].values()) and not event["truncated"]
+    }
+    assert {(row["policy"], row["messages"][-1]["content"]) for row in data} == won != set()
+    answers = [row for row in data if row["role"] == "challenger"]
+    assert all("A rival has answered" in row["messages"][0]["content"] for row in answers)
+    assert all([message["role"] for message in row["messages"]] == ["user", "assistant"] for row in data)
+    assert len({json.dumps(row["messages"]) for row in data}) == len(data)
+
+
+def test_who_won_is_who_was_paid_more_and_nobody_wins_by_a_forfeit() -> None:
+    from agon_env.types import Outcome
+
+    def outcome(reason: str = "completed", **rewards: float | None) -> Outcome:
+        return Outcome(rewards=rewards, scores=rewards, components={}, roles={}, reason=reason)
+
+    assert winner_of(outcome(a=1.0, b=0.5)) == "a"
+    assert winner_of(outcome(a=1.0, b=1.0)) is None
+    assert winner_of(outcome(a=1.0, b=None)) is None
+    assert winner_of(outcome("forfeit: no", a=1.0, b=0.0)) is None
+    assert winner_of(outcome(a=1.0)) == "a"
+    assert winner_of(outcome(a=0.0)) is None
+
+
+def test_exporting_again_replaces_what_was_there(out: Path, run: Path) -> None:
+    (out / "alice" / "left-over").write_text("old", encoding="utf-8")
+    export(Export.of(run))
+    assert not (out / "alice" / "left-over").exists()
+    assert (out / "alice-merged").exists()
+
+
+def test_mistakes_are_sentences(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    assert agon(["export", str(tmp_path)]) == 2
+    assert "is not the folder of a run" in capsys.readouterr().err
+    (tmp_path / "config.json").write_text((run / "config.json").read_text(encoding="utf-8"), encoding="utf-8")
+    assert agon(["export", str(tmp_path)]) == 2
+    assert "agon train --resume" in capsys.readouterr().err
+    what = Export.of(run)
+    with pytest.raises(FileNotFoundError, match="--keep-transcripts"):
+        export(replace(what, run=tmp_path, out=tmp_path / "out"), sft=True)
+    monkeypatch.setattr("algos.export.adapter_folders", lambda _: {"import os; x": run / "alice"})
+    with pytest.raises(ConfigError, match="can't be exported"):
+        Export.of(run)
