@@ -27,6 +27,19 @@ WIDTH = 120
 """Columns of a text where it is shown without wrapping."""
 
 
+OVERVIEW: Mapping[str, Sequence[str]] = {
+    "right, in training": ["pair/draft_pass1", "pair/answer_pass1"],
+    "right, on held-out problems": ["eval/draft_pass1", "eval/answer_pass1"],
+    "fixes and breaks": ["pair/fix_rate", "pair/break_rate"],
+    "reward": [".*/reward$"],
+    "length (tokens)": [".*/length$"],
+    "entropy (nats per token)": [".*/entropy$"],
+    "distance from the base (nats per token)": [".*/kl_base$"],
+    "seconds of a step": ["time/(sample|verify|logprob|update)"],
+}
+"""Charts of TensorBoard's tab Custom Scalars: title → the metrics that are drawn together."""
+
+
 @dataclass(frozen=True)
 class LoggedRun:
     """What a logger is told of the run that it logs."""
@@ -70,6 +83,8 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         self._events = SummaryWriter(str(run.folder), purge_step=run.first_step if run.first_step else None)
+        charts = {title: ["Multiline", list(metrics)] for title, metrics in OVERVIEW.items()}
+        self._events.add_custom_scalars({"overview": charts})
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Draw each as a curve."""
