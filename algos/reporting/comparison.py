@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ from algos.reporting.charts import Chart, Steps, chart_of_steps, curve_of_metric
 from algos.reporting.curves import chart_of_evaluations, held_out, share_curve, share_names
 from algos.reporting.data import RunData
 from algos.reporting.estimates import difference, share_of
-from algos.reporting.plain import mapping
+from algos.reporting.plain import mapping, number
+from algos.reporting.tables import OTHER_FIGURES, SHARES_WITHOUT_INTERVAL
 from algos.statistics import Estimate
 
 Runs = Mapping[str, RunData]
@@ -31,7 +32,7 @@ def run_line(name: str, run: RunData) -> dict[str, Any]:
     }
 
 
-def differing_settings(runs: Sequence[RunData]) -> dict[str, list[str]]:
+def differing_settings(runs: Iterable[RunData]) -> dict[str, list[str]]:
     """Return setting → its value in each run, of the settings that are not the same in all."""
     flat = [_flat(run.config) for run in runs]
     names = list(dict.fromkeys(name for settings in flat for name in settings))
@@ -95,6 +96,30 @@ def evaluation_tables(runs: Runs) -> list[EvaluationTable]:
         ]
         tables.append(EvaluationTable(name, len(judged_on) > 1, rows))
     return tables
+
+
+@dataclass(frozen=True)
+class OtherFigure:
+    """A figure without an interval, of every run."""
+
+    name: str
+    share: bool
+    values: list[tuple[float | None, float | None]]
+    """Before and after, run by run."""
+
+
+def other_figures(runs: Iterable[RunData]) -> list[OtherFigure]:
+    """Return the figures on held-out problems that have no interval, such as lengths, as far as some run has them."""
+    summaries = [(mapping(run.summary.get("before")), mapping(run.summary.get("after"))) for run in runs]
+    figures = [
+        OtherFigure(
+            name=name,
+            share=key in SHARES_WITHOUT_INTERVAL,
+            values=[(number(before.get(key)), number(after.get(key))) for before, after in summaries],
+        )
+        for key, name in OTHER_FIGURES.items()
+    ]
+    return [figure for figure in figures if any(value is not None for pair in figure.values for value in pair)]
 
 
 def _share_names(runs: Runs) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
@@ -30,7 +31,11 @@ def render(template: str, **values: Any) -> str:
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    return _environment().get_template(template).render(script=Markup(script), style=Markup(style), policy=policy, **values)
+    return (
+        _environment()
+        .get_template(template)
+        .render(script=Markup(script), style=Markup(style), policy=policy, version=version("agon-env"), **values)
+    )
 
 
 @cache

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from algos.errors import ConfigError
 from algos.reporting.browser import browser_data
 from algos.reporting.charts import Chart, Series, pool_steps
-from algos.reporting.comparison import comparison_charts, differing_settings, evaluation_tables, run_line
+from algos.reporting.comparison import comparison_charts, differing_settings, evaluation_tables, other_figures, run_line
 from algos.reporting.contests import choose, read_whole
 from algos.reporting.curves import training_charts
 from algos.reporting.data import RunData, read_run
@@ -56,6 +55,7 @@ def report_run(path: Path, *, contests: int = 2000) -> str:
     rewards = _named("reward", reward_charts(run, steps))
     lengths = _named("length", [length_chart(run.rows, tokens=run.counts_tokens)])
     times = _named("time", [time_chart(run, steps)])
+    spent = phases(run)
     metrics, any_metric = _any_metric(run)
     sources = reward_sources(run.rows)
     sections = {
@@ -63,15 +63,14 @@ def report_run(path: Path, *, contests: int = 2000) -> str:
         "curves": "Curves" if curves else None,
         "reward": "Reward" if sources or rewards else None,
         "length": "Length" if lengths else None,
-        "time": "Time" if times else None,
+        "time": "Time" if spent else None,
         "metrics": "Any metric" if metrics else None,
         "contests": "Contests",
     }
     return render(
         "run.html",
         title=run.name,
-        version=version("agon-env"),
-        sections=[(id_, name) for id_, name in sections.items() if name],
+        sections=sections,
         facts=facts(run),
         before_after=before_after(run),
         curves=curves,
@@ -79,7 +78,7 @@ def report_run(path: Path, *, contests: int = 2000) -> str:
         most_reward=max((abs(part.value) for source in sources for part in source.parts.values() if part), default=0.0),
         rewards=rewards,
         lengths=lengths,
-        phases=phases(run),
+        phases=spent,
         times=times,
         metric_names=list(metrics),
         contests=_contests(run, browser) if browser else None,
@@ -102,20 +101,23 @@ def report_runs(paths: Sequence[Path]) -> str:
     """
     if len(paths) < 2:
         raise ConfigError("a comparison takes two runs or more")
-    runs = [read_run(path) for path in paths]
-    names = _distinct_names(runs)
-    steps = pool_steps(_steps_of(runs), rounds=max(len(run.roles) for run in runs))
-    curves = _named("curve", comparison_charts(dict(zip(names, runs, strict=True)), steps))
-    evaluations = evaluation_tables(dict(zip(names, runs, strict=True)))
-    sections = [("runs", "Runs"), *([("evaluations", "On held-out problems")] if evaluations else []), ("curves", "Curves")]
+    runs = _by_name([read_run(path) for path in paths])
+    steps = pool_steps(_steps_of(runs.values()), rounds=max(len(run.roles) for run in runs.values()))
+    curves = _named("curve", comparison_charts(runs, steps))
+    evaluations, others = evaluation_tables(runs), other_figures(runs.values())
+    sections = {
+        "runs": "Runs",
+        "evaluations": "On held-out problems" if evaluations or others else None,
+        "curves": "Curves" if curves else None,
+    }
     return render(
         "runs.html",
         title=f"{len(runs)} runs compared",
-        version=version("agon-env"),
         sections=sections,
-        runs=[run_line(name, run) for name, run in zip(names, runs, strict=True)],
-        settings=differing_settings(runs),
+        runs=[run_line(name, run) for name, run in runs.items()],
+        settings=differing_settings(runs.values()),
         evaluations=evaluations,
+        other_figures=others,
         curves=curves,
         data={"charts": {name: asdict(chart) for name, chart in curves.items()}, "browser": None},
     )
@@ -159,7 +161,11 @@ def _contests(run: RunData, browser: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _distinct_names(runs: Sequence[RunData]) -> list[str]:
-    """Return the names of the runs; of those that share one, with the folder above it."""
-    count = Counter(run.name for run in runs)
-    return [run.name if count[run.name] == 1 else f"{run.path.resolve().parent.name}/{run.name}" for run in runs]
+def _by_name(runs: Sequence[RunData]) -> dict[str, RunData]:
+    """Return the runs by the names of their folders; of those that share one, by as many folders above it as it takes."""
+    paths = [run.path.resolve() for run in runs]
+    for depth in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-depth:]) for path in paths]
+        if len(set(names)) == len(names):
+            return dict(zip(names, runs, strict=True))
+    raise ConfigError("a run can't be compared with itself: name each folder once")

@@ -6,7 +6,7 @@ import pytest
 from made_run import duel, duels, evaluation, make_run, write_json
 
 from algos.reporting.charts import curve_of_contests, curve_of_metric, pool_steps
-from algos.reporting.comparison import comparison_charts, differing_settings, evaluation_tables
+from algos.reporting.comparison import comparison_charts, differing_settings, evaluation_tables, other_figures
 from algos.reporting.curves import OBSERVE, held_out, training_charts
 from algos.reporting.data import read_run
 from algos.reporting.tables import before_after, length_chart, phases, reward_charts, reward_sources
@@ -122,7 +122,7 @@ def test_runs_are_compared_by_what_differs(tmp_path: Path) -> None:
     one = make_run(tmp_path / "one", steps=4, after=0.5)
     other = make_run(tmp_path / "other", steps=6, after=0.7, config={"seed": 1, "optim": {"learning_rate": 0.01}})
     runs = {"one": read_run(one), "other": read_run(other)}
-    assert differing_settings(list(runs.values())) == {
+    assert differing_settings(runs.values()) == {
         "seed": ["0", "1"],
         "steps": ["4", "6"],
         "optim.learning_rate": ["0.001", "0.01"],
@@ -133,6 +133,8 @@ def test_runs_are_compared_by_what_differs(tmp_path: Path) -> None:
     assert second.against_first is not None
     assert second.against_first.value == pytest.approx(0.2)
     assert not tables["answers right"].other_problems
+    lengths = {figure.name: figure.values for figure in other_figures(runs.values())}["tokens of a text"]
+    assert lengths == [(23.0, 25.0), (23.0, 27.0)]
     charts = {chart.title: chart for chart in comparison_charts(runs, pool_steps(range(6)))}
     for title in ("Held out: answers right", "In training: wrong drafts fixed", "Tokens of a text", "Time of a step"):
         assert [one.name for one in charts[title].series] == ["one", "other"]

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
@@ -183,7 +184,8 @@ def test_a_run_of_which_little_is_there_has_a_page(tmp_path: Path) -> None:
         (run / name).unlink()
         page = Page(report_run(run))
         assert ("This run kept no contests." in "".join(page.words)) == (not (run / "contests.jsonl").exists())
-    assert "On held-out problems" not in "".join(Page(report_runs([run, run])).words)
+    bare = Path(shutil.copytree(run, tmp_path / "bare"))
+    assert "On held-out problems" not in "".join(Page(report_runs([run, bare])).words)
 
 
 def test_figures_count_all_contests_where_the_page_shows_some(tmp_path: Path) -> None:
@@ -223,3 +225,10 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
         report_run(tmp_path)
     with pytest.raises(ConfigError, match="two runs"):
         report_runs([tmp_path])
+    with pytest.raises(ConfigError, match="itself"):
+        report_runs([tmp_path / "run", tmp_path / "run"])
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    page = report_runs([make_run(tmp_path / "a" / "run"), make_run(tmp_path / "b" / "run")])
+    assert [chart["series"][0]["name"] for chart in Page(page).data["charts"].values()][:1] == ["a/run"]

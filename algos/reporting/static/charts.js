@@ -21,9 +21,10 @@ function columns(chart) {
   const bands = [];
   chart.series.forEach((curve, index) => {
     const colour = css(`--c${(index % COLOURS) + 1}`);
+    const dash = index < COLOURS ? [] : [6, 4];
     const dots = curve.values.filter((value) => value !== null).length < 60;
     data.push(curve.values);
-    series.push({ stroke: colour, width: 1.75, spanGaps: true, points: { show: dots, size: 4, fill: colour } });
+    series.push({ stroke: colour, width: 1.75, dash, spanGaps: true, points: { show: dots, size: 4, fill: colour } });
     if (!curve.low.length) return;
     data.push(curve.high, curve.low);
     series.push(...[0, 1].map(() => ({ stroke: "transparent", width: 0, spanGaps: true, points: { show: false } })));
@@ -36,7 +37,7 @@ function drawChart(figure, chart, onSteps) {
   const plot = figure.querySelector(".plot");
   const values = [...figure.querySelectorAll(".legend .value")];
   const { data, series, bands } = columns(chart);
-  const whole = chart.steps.length ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1e4, 1e5, 1e6, 1e7, 1e8] } : {};
+  const whole = chart.x.every(Number.isInteger) || chart.steps.length ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1e4, 1e5, 1e6, 1e7, 1e8] } : {};
   const axis = { stroke: css("--muted"), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
   const place = (self) => {
     const at = self.cursor.idx;

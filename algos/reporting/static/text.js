@@ -81,8 +81,9 @@ function textBlock(parts, unfolded = false) {
   const total = parts.reduce((sum, part) => sum + part.text.length, 0);
   const folded = !unfolded && total > FOLD;
   const block = element("div", { class: "text", dir: "auto" });
-  for (const piece of piecesOf(folded ? fold(parts, FOLD) : parts)) {
-    const target = element("div", { class: "piece" });
+  const pieces = piecesOf(folded ? fold(parts, FOLD) : parts);
+  for (const piece of pieces) {
+    const target = element("div", { class: pieces.length > 1 ? "piece of-many" : "piece" });
     for (const { text, tag } of piece) {
       const inner = tag ? target.appendChild(element(tag)) : target;
       appendVisible(inner, text);
