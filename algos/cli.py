@@ -3,9 +3,10 @@
 | exit code | means |
 |---|---|
 | 0 | done |
-| 1 | what was asked for was done, and failed: a contest that breaks a rule |
+| 1 | it was tried and failed: a contest breaks a rule, a guard has stopped the run, the disk is full |
 | 2 | it can't be done as it was asked: a wrong flag, a contest or a folder that does not exist |
-| 130 | Ctrl-C |
+| 130 | stopped by Ctrl-C (SIGINT) |
+| 143 | stopped by SIGTERM |
 """
 
 from __future__ import annotations
@@ -88,7 +89,10 @@ def print_help() -> None:
 def _friendly(command: Callable[[], int]) -> int:
     """Run a command; what a wrong argument leads to gets a sentence instead of a traceback."""
     from agon_env.errors import Error
+    from algos.errors import RunStopped
 
+    if not sys.stderr.isatty():  # read when transformers is imported: a log has no use for bars
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         return command()
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -97,6 +101,9 @@ def _friendly(command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         _complain("stopped")
         return INTERRUPTED
+    except RunStopped as error:
+        _complain(str(error))
+        return FAILED
     except (Error, FileNotFoundError, NoSuchCommand) as error:
         _complain(str(error))
         return USAGE

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 DONE = 0
 FAILED = 1
-"""Exit code when what was asked for was done, and the answer is no: a rule is broken, a file does not replay."""
+"""Exit code for what was tried and failed: a contest breaks a rule, a guard has stopped the run."""
 USAGE = 2
 """Exit code for what can't be done as it was asked: a wrong flag, a contest or a folder that does not exist."""
 INTERRUPTED = 130
@@ -34,16 +34,16 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "envs": Command("Look around", "List the contests that can be made, and broken plug-ins."),
     "agents": Command("Look around", "List the players that can be made, and broken plug-ins."),
-    "new": Command("Make your own", "Begin a game, a player or an algorithm: a small package that runs, with a test."),
+    "new": Command("Make your own", "Begin a game, a player or an algorithm that runs, with a test."),
     "check": Command("Make your own", "Check that a contest keeps the rules of the house."),
     "play": Command("Play", "Watch players in a contest, or play in it."),
     "train": Command("Train", "Train policies by letting them compete."),
     "matrix": Command("Train", "Train and judge every row of the paper's table."),
-    "eval": Command("Judge and use", "Judge the trained policies of a run on held-out problems."),
-    "report": Command("Judge and use", "Write the page of a run, or the page that compares several."),
-    "verify": Command("Judge and use", "Judge answers or programs of a file again, offline."),
-    "export": Command("Judge and use", "Write the policies of a run for others: adapters, cards, merged models, chat data."),
-    "serve": Command("Judge and use", "Serve the policies of a run behind an OpenAI-compatible endpoint."),
+    "eval": Command("Judge", "Judge the trained policies of a run on held-out problems."),
+    "report": Command("Judge", "Write the page of a run, or the page that compares several."),
+    "verify": Command("Judge", "Judge answers or programs of a file again, offline."),
+    "export": Command("Use", "Write the policies for others: adapters, cards, chat data."),
+    "serve": Command("Use", "Serve the policies of a run to clients of the OpenAI API."),
     "completion": Command("The shell", "Print a script that completes commands and flags in a shell."),
 }
 """Name → what `agon --help` says of it, in the order of its groups. The summary is the first line of the command's help."""

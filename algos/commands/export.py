@@ -16,7 +16,7 @@ def command(
     merge: bool = False,
     sft: bool = False,
 ) -> int:
-    """Write the policies of a run for others: adapters, cards, merged models, chat data.
+    """Write the policies for others: adapters, cards, chat data.
 
     Each adapter is in PEFT's layout, with a model card; chat.py asks the pair. docs/export.md has the details.
 

@@ -18,7 +18,9 @@ def command(
     name: Annotated[str, tyro.conf.Positional],
     folder: Path | None = None,
 ) -> int:
-    """Begin a game, a player or an algorithm: a small package that runs, with a test.
+    """Begin a game, a player or an algorithm that runs, with a test.
+
+    It is a small package of its own; its README says how to go on.
 
     Args:
         kind: what it is to be.

@@ -26,7 +26,7 @@ def command(
     max_rows: int = 64,
     timeout: float = 600.0,
 ) -> int:
-    """Serve the policies of a run behind an OpenAI-compatible endpoint.
+    """Serve the policies of a run to clients of the OpenAI API.
 
     The pair is one model: it drafts, then answers, and the draft is its reasoning content. docs/serve.md has the details.
 
