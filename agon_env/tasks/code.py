@@ -13,7 +13,7 @@ from typing import Any
 from agon_env.errors import TaskError
 from agon_env.tasks.code_rows import SHAPES, read_problem
 from agon_env.tasks.problem_set import ProblemSet, bounds_of, check_choice, is_chosen
-from agon_env.tasks.rows import BadRow, read_file, read_hub
+from agon_env.tasks.rows import BadRow, read_file, read_hub, sound
 from agon_env.tasks.task import Problem, Split, normalise_question
 from agon_env.verifiers.code import CodeVerifier
 from agon_env.verifiers.verdict import Verifier
@@ -99,7 +99,7 @@ class CodeTask(ProblemSet):
         found: dict[str, tuple[Problem, str | None]] = {}
         for row in rows:
             try:
-                problem, solution = read_problem(row, shape, max_tests=max_tests)
+                problem, solution = read_problem(sound(row), shape, max_tests=max_tests)
             except BadRow as reason:
                 dropped[str(reason)] += 1
                 continue

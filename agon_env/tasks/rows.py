@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import math
@@ -17,6 +18,8 @@ from agon_env.verifiers.extraction import extract_answer
 from agon_env.verifiers.tolerance import with_tolerance
 from agon_env.verifiers.units import read_unit
 
+MAX_QUESTION, MAX_ANSWER = 200_000, 10_000
+"""Characters from which on a question or an answer is taken for a mistake; a contest keeps 200,000 of a text as well."""
 COLUMNS = ("question", "final_answer", "difficulty", "topic", "context", "unit", "tolerance")
 """The fields of the schema; the first two are required."""
 
@@ -29,11 +32,11 @@ class BadRow(ValueError):
     """A row can't be used; the message is one of a few words, so that reasons can be counted."""
 
 
-def read_file(path: Path) -> Iterator[Row]:
-    """Yield the rows of a JSONL or Parquet file; a line that is not a JSON object comes as an empty row.
+def read_file(path: Path) -> Iterator[Row | BadRow]:
+    """Yield the rows of a JSONL or Parquet file; a line that is not a JSON object comes as the reason why not.
 
     Raises:
-        TaskError: there is no such file, or its kind is not known.
+        TaskError: there is no such file, its kind is not known, or it can't be read.
         DependencyNotInstalled: a Parquet file without pyarrow.
     """
     if not path.is_file():
@@ -47,7 +50,9 @@ def read_file(path: Path) -> Iterator[Row]:
     raise TaskError(f"{path.name} is neither JSONL (.jsonl) nor Parquet (.parquet); convert it to one of them")
 
 
-def read_hub(hub_id: str, hub_split: str, columns: Iterable[str] | None, *, subset: str | None = None) -> Iterator[Row]:
+def read_hub(
+    hub_id: str, hub_split: str, columns: Iterable[str] | None, *, subset: str | None = None
+) -> Iterator[Row | BadRow]:
     """Return the rows of a Hugging Face data set, from its cache or the network.
 
     Args:
@@ -76,18 +81,19 @@ def read_hub(hub_id: str, hub_split: str, columns: Iterable[str] | None, *, subs
     return iter(data if columns is None else data.select_columns([name for name in columns if name in data.column_names]))
 
 
-def problems_of(rows: Iterable[Row], columns: Mapping[str, str]) -> tuple[tuple[Problem, ...], Counter[str]]:
+def problems_of(rows: Iterable[Row | BadRow], columns: Mapping[str, str]) -> tuple[tuple[Problem, ...], Counter[str]]:
     """Return the problems in `rows`, one for every distinct question, and how many rows were dropped for which reason.
 
     Args:
-        rows: mappings from the data set's column names to values.
+        rows: mappings from the data set's column names to values, or why one could not be read.
         columns: name of the schema → name in the data set.
     """
     problems: dict[str, Problem] = {}
     dropped: Counter[str] = Counter()
     for row in rows:
         try:
-            problem = problem_of({name: row.get(column) for name, column in columns.items()})
+            found = sound(row)
+            problem = problem_of({name: found.get(column) for name, column in columns.items()})
         except BadRow as reason:
             dropped[str(reason)] += 1
             continue
@@ -95,6 +101,17 @@ def problems_of(rows: Iterable[Row], columns: Mapping[str, str]) -> tuple[tuple[
             dropped["question repeated"] += 1
         problems.setdefault(problem.id, problem)
     return tuple(problems.values()), dropped
+
+
+def sound(row: Row | BadRow) -> Row:
+    """Return a row that could be read.
+
+    Raises:
+        BadRow: it could not.
+    """
+    if isinstance(row, BadRow):
+        raise row
+    return row
 
 
 def problem_of(row: Row) -> Problem:
@@ -111,7 +128,11 @@ def problem_of(row: Row) -> Problem:
     topic, context = row.get("topic"), row.get("context")
     if isinstance(context, str) and context.strip():
         question = f"{context.strip()}\n\n{question.strip()}"
+    if len(question) > MAX_QUESTION:
+        raise BadRow("question is too long")
     gold = gold_of(row.get("final_answer"))
+    if len(gold) > MAX_ANSWER:
+        raise BadRow("final_answer is too long")
     if (unit := row.get("unit")) and isinstance(unit, str):
         gold = with_unit(gold, unit)
     if (tolerance := tolerance_of(row.get("tolerance"))) is not None:
@@ -137,7 +158,7 @@ def gold_of(value: Any) -> str:
     if value is None:
         raise BadRow("no final_answer")
     if isinstance(value, int | float):
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise BadRow("final_answer is not finite")
         return str(int(value) if not isinstance(value, bool) and value == int(value) else value)
     if isinstance(value, list | tuple):
@@ -168,7 +189,7 @@ def difficulty_of(value: Any) -> float | None:
         return None
     try:
         number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
-    except ValueError:
+    except (ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise BadRow("difficulty is not a number")
@@ -185,7 +206,7 @@ def tolerance_of(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not (math.isfinite(number) and number >= 0):
         raise BadRow("tolerance is not a number")
@@ -203,22 +224,34 @@ def guessable(answer: str) -> bool:
     return answer.strip(" .").casefold() in ("yes", "no", "true", "false") or bool(re.fullmatch(r"\(?[A-Za-z]\)?", answer))
 
 
-def _read_jsonl(path: Path) -> Iterator[Row]:
-    # newline="\n": other characters that Python calls line breaks, such as U+2028, are text
-    with open(path, encoding="utf-8", newline="\n") as file:
-        for line in file:
-            if line.strip():
-                try:
-                    row = json.loads(line)
-                except json.JSONDecodeError:
-                    row = {}
-                yield row if isinstance(row, dict) else {}
+def _read_jsonl(path: Path) -> Iterator[Row | BadRow]:
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file):  # at line feeds: what else Python calls line breaks, such as U+2028, is text
+                if line.strip():
+                    yield _row_of(line.removeprefix(codecs.BOM_UTF8) if number == 0 else line)
+    except OSError as error:
+        raise TaskError(f"{path} can't be read: {error}") from error
+
+
+def _row_of(line: bytes) -> Row | BadRow:
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        return BadRow("line is not UTF-8")
+    except (ValueError, RecursionError):  # also an integer of thousands of digits
+        return BadRow("line is not JSON")
+    return row if isinstance(row, dict) else BadRow("line is not a JSON object")
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
     try:
+        import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise DependencyNotInstalled(f"the Parquet file {path} needs pyarrow; run: pip install 'agon-env[hub]'") from error
-    for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
-        yield from batch.to_pylist()
+    try:
+        for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
+            yield from batch.to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise TaskError(f"{path} can't be read as Parquet ({error}); is it complete?") from error

@@ -259,7 +259,7 @@ def test_a_file_of_ones_own(tmp_path):
     path.write_text("\n".join([*map(json.dumps, rows), "torn"]), encoding="utf-8")
     task = CodeTask(path, split=None, max_tests=2, difficulty=(3, 3))
     assert task.size == 1
-    assert task.dropped == {"question repeated": 1, "no tests": 1, "tests have another shape": 1, "no question": 1}
+    assert task.dropped == {"question repeated": 1, "no tests": 1, "tests have another shape": 1, "line is not JSON": 1}
     assert len(CodeTests.from_json(task[5].answer).tests) == 2
     assert str(path) in task.source
     assert pickle.loads(pickle.dumps(task))[0] == task[0]

@@ -147,7 +147,7 @@ BAD = [
     ({"question": "q5", "final_answer": float("nan")}, "final_answer is not finite"),
     ({"question": "q6", "final_answer": "1", "difficulty": "hard"}, "difficulty is not a number"),
     ({"question": "q7", "final_answer": "1", "difficulty": [5]}, "difficulty is not a number"),
-    ([1, 2], "no question"),
+    ([1, 2], "line is not a JSON object"),
 ]
 
 
@@ -158,7 +158,7 @@ def test_bad_rows_are_counted_and_reported(tmp_path):
     with pytest.warns(UserWarning, match=r"dropped 1 \(difficulty|dropped 2 \(difficulty"):
         task = DeepMath(path, split=None)
     assert task.size == 5
-    expected = [reason for _, reason in BAD] + ["no question"]
+    expected = [reason for _, reason in BAD] + ["line is not JSON"]
     assert task.dropped == {reason: expected.count(reason) for reason in expected}
 
 
