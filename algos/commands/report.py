@@ -16,7 +16,7 @@ from algos.commands import DONE
 Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN …]")]
 
 
-def command(runs: Runs, *, out: Path | None = None, contests: int = 2000) -> int:
+def command(runs: Runs, *, out: Path | None = None, contests: int = 5000) -> int:
     """Write the page of a run, or the page that compares several.
 
     The page is one HTML file, which opens from disk and asks nothing of a network: curves, the table before and after, where

@@ -13,8 +13,10 @@ NOTHING = "–"
 
 
 def share(value: float | None, *, sign: bool = False) -> str:
-    """Return a share as a percentage."""
-    return NOTHING if value is None else f"{100 * value:{'+' if sign else ''}.1f} %".replace("-", "−")
+    """Return a share as a percentage; with a sign, a difference of shares in percentage points."""
+    if value is None:
+        return NOTHING
+    return f"{100 * value:+.1f} pp".replace("-", "−") if sign else f"{100 * value:.1f} %"
 
 
 def plain(value: float | None, *, sign: bool = False) -> str:
@@ -30,7 +32,7 @@ def estimate(value: Estimate | float | None, *, as_share: bool, sign: bool = Fal
     write = share if as_share else plain
     if not isinstance(value, Estimate):
         return write(value, sign=sign)
-    low, high = (write(end, sign=sign).removesuffix(" %") for end in (value.low, value.high))
+    low, high = (write(end, sign=sign).partition(" ")[0] for end in (value.low, value.high))
     return f"{write(value.value, sign=sign)} [{low}, {high}]"
 
 

@@ -18,8 +18,9 @@ from algos.reporting.data import RunData, read_run
 from algos.reporting.page import render
 from algos.reporting.tables import before_after, facts, length_chart, phases, reward_charts, reward_sources, time_chart
 
-MOST_BYTES = 64 * 2**20
-"""Bytes of contests that a page holds at most: a browser opens that from disk, and no more in good time."""
+MOST_CONTESTS = 5000
+MOST_BYTES = 32 * 2**20
+"""Bytes of contests that a page holds at most: a browser opens that from disk in good time, also on a phone."""
 
 KEYS = (
     (("j", "k"), "next, previous contest"),
@@ -36,7 +37,7 @@ KEYS = (
 )
 
 
-def report_run(path: Path, *, contests: int = 2000) -> str:
+def report_run(path: Path, *, contests: int = MOST_CONTESTS) -> str:
     """Return the page of one run as HTML.
 
     Args:

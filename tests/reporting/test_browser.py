@@ -258,6 +258,14 @@ def test_hostile_texts_are_shown_as_text(pages: dict[str, Path], open_page: Open
     assert page.locator("script").count() == 2
 
 
+def test_a_row_shows_what_tells_prompts_apart(open_page: Open, tmp_path: Path) -> None:
+    rule = "A number changes step by step. Work modulo 10."
+    run = make_run(tmp_path / "run", [duel(0, n, prompt=f"{rule} Start with {n}.") for n in range(3)], steps=1)
+    (tmp_path / "page.html").write_text(report_run(run), encoding="utf-8")
+    page = open_page(tmp_path / "page.html")
+    assert page.locator(".row-text").all_text_contents() == ["0.", "1.", "2."]
+
+
 def test_no_other_script_runs_even_where_markup_gets_in(pages: dict[str, Path], chromium: Any) -> None:
     context = chromium.new_context()
     page = context.new_page()
@@ -282,7 +290,7 @@ def test_runs_are_compared(pages: dict[str, Path], open_page: Open) -> None:
     assert page.locator("#runs tbody tr th").all_text_contents() == ["big", "other"]
     assert page.locator("#runs thead th").all_text_contents()[1] == "steps"
     table = page.locator("#evaluations table", has_text="answers right").locator("tbody tr")
-    assert "−25.0 %" in re.sub(r"\s+", " ", table.nth(1).text_content())
+    assert "−25.0 pp" in re.sub(r"\s+", " ", table.nth(1).text_content())
     figure = page.locator("figure", has_text="Held out: answers right")
     figure.locator(".u-over").hover(position={"x": 2, "y": 60})
     assert figure.locator(".value").all_text_contents() == ["30.0 %", "30.0 %"]

@@ -14,6 +14,9 @@ function startBrowser({ texts, contests, kinds, seats }) {
   let chosen = 0; // place in `found`
   let highlight = true;
 
+  // Prompts of one task often begin alike: a row of the list shows what tells them apart.
+  const alike = commonStart(contests.map((contest) => (contest.prompt === null ? "" : texts[contest.prompt])));
+
   // --- filters ---
 
   function matches() {
@@ -76,7 +79,7 @@ function startBrowser({ texts, contests, kinds, seats }) {
 
   function row(place) {
     const contest = contests[found[place]];
-    const prompt = contest.prompt === null ? contest.problem : texts[contest.prompt];
+    const prompt = contest.prompt === null ? contest.problem : texts[contest.prompt].slice(alike) || texts[contest.prompt];
     const made = element(
       "div",
       {

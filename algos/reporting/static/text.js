@@ -109,3 +109,15 @@ function changes(one, other) {
     found.filter((part) => !part[left]).map((part) => ({ text: part.value, tag: part.added || part.removed ? tag : null }));
   return [side("del", "added"), side("ins", "removed")];
 }
+
+/** Return how many characters all texts begin with, up to the end of a word; 0 where that is little. */
+function commonStart(all) {
+  let [start = ""] = all;
+  for (const text of all) {
+    let same = 0;
+    while (same < start.length && text[same] === start[same]) same++;
+    start = start.slice(0, same);
+  }
+  const word = start.search(/\S*$/);
+  return word > 20 && new Set(all).size > 1 ? word : 0;
+}
