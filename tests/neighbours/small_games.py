@@ -38,3 +38,10 @@ class Nim(Contest):
 
     def score(self):
         return {role: float(role != self.loser) for role in self.roles}
+
+
+class Strict(Nim):
+    """Nim in which a text that was cut off is no move."""
+
+    on_truncated = "forfeit"
+    retries = 0

@@ -235,3 +235,20 @@ def test_what_is_missing_is_said():
         solo.reward(completions=["x"])
     with pytest.raises(Error, match="reset"):
         solo.environment().move("x")
+
+
+@pytest.mark.slow
+def test_every_contest_trains_two_steps(tmp_path, model, tokenizer, contest_id):
+    game = agon_env.to_trl(agon_env.make(contest_id), rivals=lambda observation: f"{observation.role} says 7")
+    reward = Seen(game.reward)
+    two_steps(
+        trl.GRPOTrainer(
+            model,
+            reward_funcs=reward,
+            rollout_func=game.rollout_func,
+            train_dataset=game.prompts(8),
+            processing_class=tokenizer,
+            args=config(tmp_path),
+        )
+    )
+    assert [len(paid) for _, paid in reward.calls] == [4, 4]
