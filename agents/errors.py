@@ -5,6 +5,7 @@ from gymnasium.error import DependencyNotInstalled, Error
 __all__ = [
     "AdapterError",
     "AdapterMismatch",
+    "AdapterNotServed",
     "AdapterSwitched",
     "ChatTemplateMissing",
     "DependencyNotInstalled",
@@ -23,6 +24,10 @@ class AdapterError(Error, ValueError):
 
 class AdapterMismatch(Error):
     """A saved adapter does not fit the one that it should be loaded into."""
+
+
+class AdapterNotServed(Error, RuntimeError):
+    """A server that was sent an adapter samples with another one; what it says may not be learned from."""
 
 
 class AdapterSwitched(Error, RuntimeError):

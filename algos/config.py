@@ -15,6 +15,7 @@ from agents.sampling import MIN_TEMPERATURE
 from algos.algorithm import Algorithm
 from algos.competitive import CompetitiveGRPO
 from algos.cooperative import CooperativeGRPO
+from algos.engines import check_engine
 from algos.errors import ConfigError
 from algos.grpo import GRPO
 from algos.guards.config import GuardConfig
@@ -100,6 +101,9 @@ class TrainConfig:
     temperature: float = 1.0
     """Sampling temperature, in training and in evaluation."""
 
+    engine: str = "torch"
+    """What generates tokens: "torch", in this process; "vllm", beside it; "vllm:URL", a server (see docs/scaling.md). vLLM's
+    log-probabilities are not quite the learner's, so there `loss.sampler_correction` is "token" unless it is set."""
     max_rows: int | None = None
     """Most rows that are sampled at once; it bounds the memory of their caches. None: all of a step."""
 
@@ -173,28 +177,10 @@ class TrainConfig:
                 raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
         if algorithm.compares and self.group_size * self.answers < 2:
             raise ConfigError("a group needs two turns to compare: raise group_size or answers")
-        for name in ("opponents_per_step", "snapshot_every", "pool_size", "keep_checkpoints"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.league_size < 2:
-            raise ConfigError(f"league_size must be at least 2, not {self.league_size}")
-        check_opponent(self.opponent)
-        if not 0 < self.opponent_share <= 1:
-            raise ConfigError(
-                f'opponent_share must be above 0 and at most 1, not {self.opponent_share}; for none: opponent="rival"'
-            )
-        if self.opponent != "rival" and not round(self.opponent_share * self.problems):
-            raise ConfigError(
-                f"opponent_share={self.opponent_share} of {self.problems} problems is none: raise one of them, or set "
-                'opponent="rival"'
-            )
-        if self.max_rows is not None and self.max_rows < 1:
-            raise ConfigError(f"max_rows must be at least 1, or None for all of a step, not {self.max_rows}")
-        _check_finite(self)
-        if not self.temperature >= MIN_TEMPERATURE:
-            raise ConfigError(
-                f"temperature must be at least {MIN_TEMPERATURE} to learn from what is sampled, not {self.temperature}"
-            )
+        for name in algorithm.ignores:
+            if getattr(self, name) != (default := self.__dataclass_fields__[name].default):
+                raise ConfigError(f"{name} has no effect with {self.algorithm}: leave it at {default!r}")
+        check_engine(self.engine)
         self.contest_options()
         try:
             self.make_algorithm()

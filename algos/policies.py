@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agents.engines.torch import TorchEngine
 from agents.policy import LLMPolicy
-from agents.sampling import SamplingParams
+from agents.sampling import Engine, SamplingParams
 from agents.shared_base import SharedBase
 from algos.errors import ConfigError
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from algos.config import TrainConfig
 
 
-def load_bases(config: TrainConfig, names: Sequence[str], engine: TorchEngine) -> dict[str, SharedBase]:
+def load_bases(config: TrainConfig, names: Sequence[str], engine: Engine) -> dict[str, SharedBase]:
     """Return policy → base; policies that name the same model share it.
 
     Raises:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from agents.adapter_files import AdapterSpec
-from agents.engines.torch import TorchEngine
+from agents.engines.served import ServedEngine
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
@@ -28,6 +28,7 @@ from algos.algorithm import Algorithm
 from algos.config import TrainConfig
 from algos.contests import make_contests
 from algos.divergence import base_divergence, disagreement, policy_divergence
+from algos.engines import AnyEngine, make_engine
 from algos.evaluate import Evaluation
 from algos.guards import Guards
 from algos.judge import evaluate_policies
@@ -61,7 +62,7 @@ class Run:
     learners: dict[str, LocalLearner]
     """Policy → what updates it; policies on one base have the same."""
     opponents: Opponents | None
-    engine: TorchEngine
+    engine: AnyEngine
     params: SamplingParams
     ranks: Ranks = field(default_factory=Ranks)
     """The processes that learn side by side, of which this is one."""
@@ -97,13 +98,19 @@ class Run:
             torch.set_num_threads(config.threads)
         algorithm, ranks = config.make_algorithm(), Ranks.current()
         contest, held_out = make_contests(config, algorithm)
-        names, engine = algorithm.policies, TorchEngine(max_rows=config.max_rows)
+        names = algorithm.policies
+        engine = make_engine(config, policies=len(names))
         bases = load_bases(config, names, engine)
         policies = {
             name: make_policy(bases[name], name, config, seed=config.seed * len(names) + number)
             for number, name in enumerate(names)
         }
-        loss = replace(config.loss, max_tokens=config.loss.max_tokens or config.max_tokens)
+        correction = config.loss.sampler_correction
+        loss = replace(
+            config.loss,
+            max_tokens=config.loss.max_tokens or config.max_tokens,
+            sampler_correction="token" if correction == "none" and config.engine != "torch" else correction,
+        )
         updates = config.steps * config.optim.epochs * config.optim.minibatches
         of_base = {
             id(base): _make_learner(base, ranks, loss=loss, optim=config.optim, total_steps=updates)
@@ -168,6 +175,8 @@ class Run:
     def _advance(self) -> tuple[Stats, Rollout]:
         self.guards.step = self.step
         rollout, stats = play(self)
+        if isinstance(self.engine, ServedEngine):
+            self.engine.rest()  # the GPU is the learner's now
         turns = penalise_length(rollout.turns, self.config.length_penalty, max_tokens=self.config.max_tokens)
         stats |= turn_metrics(turns) | pair_metrics(rollout) | disagreement(rollout.contests)
         stats |= base_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)

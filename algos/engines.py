@@ -1,0 +1,55 @@
+"""The sampling engine that a config names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from agents.engines.served import Backend, ServedEngine
+from agents.engines.torch import TorchEngine
+from agents.shared_base import SharedBase
+from algos.errors import ConfigError
+
+if TYPE_CHECKING:
+    from algos.config import TrainConfig
+
+AnyEngine: TypeAlias = TorchEngine | ServedEngine
+
+
+def make_engine(config: TrainConfig, *, policies: int) -> AnyEngine:
+    """Return what samples for the policies of a run.
+
+    Args:
+        config: its `engine` names it.
+        policies: how many there are; a server holds them all, and as many opponents.
+
+    Raises:
+        DependencyNotInstalled: vLLM is asked for, and there is none that is known.
+    """
+    kind, _, address = config.engine.partition(":")
+    if kind == "torch":
+        return TorchEngine(max_rows=config.max_rows)
+    held = max(4, 2 * policies)
+    if address:
+        from agents.engines.vllm_server import VLLMServer
+
+        return ServedEngine(lambda base: VLLMServer(base, address), max_adapters=held)
+    from agents.engines.vllm import VLLM, require_vllm
+
+    require_vllm()  # before a model is loaded
+
+    def start(base: SharedBase) -> Backend:
+        return VLLM(base, max_adapters=held)
+
+    return ServedEngine(start, max_adapters=held)
+
+
+def check_engine(engine: str) -> None:
+    """Refuse what names no engine.
+
+    Raises:
+        ConfigError: the message lists the engines.
+    """
+    kind, _, address = engine.partition(":")
+    if engine in ("torch", "vllm") or (kind == "vllm" and address.startswith(("http://", "https://"))):
+        return
+    raise ConfigError(f'engine must be "torch", "vllm" or "vllm:URL" of a server, not {engine!r}')
