@@ -10,6 +10,8 @@ from agon_env.printable import printable
 from algos.statistics import Estimate
 
 NOTHING = "–"
+MOST_CHARACTERS = 1000
+"""Of a name or a setting; it is a table, after all."""
 
 
 def share(value: float | None, *, sign: bool = False) -> str:
@@ -51,8 +53,8 @@ def span(steps: tuple[int, int]) -> str:
 
 
 def visible(value: object) -> object:
-    """Return a text with every character that acts instead of showing written as its escape; other values as they are."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else printable(value)
+    """Return a text, cut if it is long, with every character that acts instead of showing as its escape; other values as is."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else printable(value, limit=MOST_CHARACTERS)
 
 
 FILTERS: Mapping[str, Callable[..., str]] = {

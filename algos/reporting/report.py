@@ -49,7 +49,7 @@ def report_run(path: Path, *, contests: int = MOST_CONTESTS) -> str:
         ConfigError: `path` is not the folder of a run, or one of its files is broken.
     """
     run = read_run(path)
-    steps = pool_steps(_steps_of([run]), rounds=len(run.roles))
+    steps = pool_steps(_steps_of([run]), rounds=max(1, len(run.roles)))
     chosen = choose(run.rows, most=contests, most_bytes=MOST_BYTES)
     browser = browser_data(chosen, read_whole(run.file_of_contests, chosen)) if chosen else None
     curves = _named("curve", training_charts(run, steps))
@@ -103,7 +103,7 @@ def report_runs(paths: Sequence[Path]) -> str:
     if len(paths) < 2:
         raise ConfigError("a comparison takes two runs or more")
     runs = _by_name([read_run(path) for path in paths])
-    steps = pool_steps(_steps_of(runs.values()), rounds=max(len(run.roles) for run in runs.values()))
+    steps = pool_steps(_steps_of(runs.values()), rounds=max(1, *(len(run.roles) for run in runs.values())))
     curves = _named("curve", comparison_charts(runs, steps))
     evaluations, others = evaluation_tables(runs), other_figures(runs.values())
     sections = {

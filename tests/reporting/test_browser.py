@@ -48,7 +48,10 @@ def games() -> list[dict[str, Any]]:
         "components": {},
     }
     solo |= {"duel": None, "roles": {"alice": "solver"}, "events": solo["events"][:1]}
-    return [debate, solo, duel(0, 2, draft="A" * 2**20, answer="A" * 2**20 + " \u202eB")]
+    long = duel(0, 2, draft="A" * 2**20, answer="A" * 2**20 + " \u202eB", gold="G" * 2**20)
+    long["details"]["topic"] = "T" * 2**20
+    long["outcome"]["details"]["drafter"]["extracted"] = "R" * 2**20
+    return [debate, solo, long]
 
 
 def count(page: Any) -> int:
@@ -238,6 +241,9 @@ def test_a_megabyte_in_one_line_is_folded(pages: dict[str, Path], open_page: Ope
     page.keyboard.press("G")
     folded = [len(text) for text in page.locator("#contest .turn .text").all_text_contents()]
     assert max(folded) == 6000
+    assert len(page.locator("#contest .verdict").first.text_content()) < 500
+    assert len(page.locator("#contest > .note").text_content()) < 500
+    assert len(page.locator("#contest .gold .text").text_content()) == 6000
     page.get_by_role("button", name="Show all 1,048,579 characters").click()
     assert len(page.locator("#contest .turn .text").nth(1).text_content()) == 2**20 + len(" U+202EB")
     assert page.locator("#contest .unseen").text_content() == "U+202E"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from made_run import duel, duels, evaluation, make_run, write_json
+from made_run import duel, duels, evaluation, make_run, write_json, write_lines
 
 from algos.reporting.charts import curve_of_contests, curve_of_metric, pool_steps
 from algos.reporting.comparison import comparison_charts, differing_settings, evaluation_tables, other_figures
@@ -50,6 +50,15 @@ def test_evaluations_before_during_and_after_have_their_intervals(tmp_path: Path
     assert found[0] == Estimate(0.3, 0.24, 0.36)
     assert found[3] == Estimate(0.5, *wilson(0.5, 256))
     assert found[4].value == 0.65
+
+
+def test_an_interval_in_mid_training_knows_how_many_drafts_were_wrong(tmp_path: Path) -> None:
+    folder = _without(make_run(tmp_path / "run", [], steps=1), "summary.json")
+    figures = {"n": 200, "draft_pass1": 0.75, "fix_rate": 0.4, "break_rate": 0.1}
+    write_lines(folder / "metrics.jsonl", [{"step": 1} | {f"eval/{name}": value for name, value in figures.items()}])
+    run = read_run(folder)
+    assert held_out(run, "fix_rate")[2] == Estimate(0.4, *wilson(0.4, 50))
+    assert held_out(run, "break_rate")[2] == Estimate(0.1, *wilson(0.1, 150))
 
 
 def test_the_table_names_what_changed(tmp_path: Path) -> None:

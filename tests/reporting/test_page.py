@@ -160,6 +160,18 @@ def test_a_megabyte_in_one_line_is_held_whole(tmp_path: Path) -> None:
     assert "A" * 2**20 in Page(report_run(run)).data["browser"]["texts"]
 
 
+def test_a_setting_of_a_megabyte_is_cut(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [], config={"model": "M" * 2**20})
+    assert len(report_run(run)) < 2**19
+
+
+def test_a_long_run_of_which_no_role_is_known_has_a_page(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [])
+    write_lines(run / "metrics.jsonl", [{"step": step, "alice/reward": 0.5} for step in range(100)])
+    assert Page(report_run(run)).data["charts"]
+    assert Page(report_runs([run, make_run(tmp_path / "other")])).data["charts"]
+
+
 def test_the_page_is_the_same_for_the_same_run(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     assert report_run(run) == report_run(run)

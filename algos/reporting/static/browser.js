@@ -96,7 +96,7 @@ function startBrowser({ texts, contests, kinds, seats }) {
         { class: "row-head" },
         element("span", { class: "step" }, `step ${contest.step}`),
         badge(contest.kind),
-        element("span", { class: "who" }, visible(contest.seats.map((seat) => seat.policy).join(" → "))),
+        element("span", { class: "who" }, brief(contest.seats.map((seat) => seat.policy).join(" → "))),
       ),
       element("div", { class: "row-text" }, visible(prompt.slice(0, 120).replace(/\s+/g, " "))),
     );
@@ -105,7 +105,7 @@ function startBrowser({ texts, contests, kinds, seats }) {
   }
 
   function badge(kind) {
-    return element("span", { class: "badge", "data-kind": kind }, visible(kind));
+    return element("span", { class: "badge", "data-kind": kind }, brief(kind));
   }
 
   function choose(place, { scroll = false, reveal = false } = {}) {
@@ -137,7 +137,7 @@ function startBrowser({ texts, contests, kinds, seats }) {
     const prompt = contest.prompt === null ? null : panel("Prompt", [], whole(texts[contest.prompt]), "prompt");
     target.replaceChildren(
       head,
-      element("p", { class: "note" }, visible(about.join(" · "))),
+      element("p", { class: "note" }, about.map(brief).join(" · ")),
       ...[prompt, contest.gold === null ? null : expected(contest.gold)].filter(Boolean),
       contest.seats.length === 2 && contest.turns.length === 2 ? sideBySide(contest) : inTurns(contest),
     );
@@ -151,11 +151,12 @@ function startBrowser({ texts, contests, kinds, seats }) {
   }
 
   function expected(gold) {
+    if (gold.length > BRIEF) return panel("Expected", [], whole(gold), "gold");
     return element("p", { class: "gold" }, element("span", { class: "label" }, "Expected: "), visible(gold));
   }
 
   function panel(title, lines, body, kind) {
-    return element("section", { class: `panel ${kind || ""}` }, element("h4", {}, visible(title)), ...lines, body);
+    return element("section", { class: `panel ${kind || ""}` }, element("h4", {}, brief(title)), ...lines, body);
   }
 
   function sideBySide(contest) {
@@ -169,7 +170,7 @@ function startBrowser({ texts, contests, kinds, seats }) {
 
   function inTurns(contest) {
     const results = contest.seats.map((seat) =>
-      element("li", {}, element("strong", {}, visible(`${seat.policy}, ${seat.role}`)), " ", ...verdict(seat)),
+      element("li", {}, element("strong", {}, brief(`${seat.policy}, ${seat.role}`)), " ", ...verdict(seat)),
     );
     const several = contest.seats.length > 1 || contest.turns.length > 1;
     const turns = contest.turns.map((turn) => turnPanel(contest, turn, whole(texts[turn.text]), !several));
@@ -185,7 +186,7 @@ function startBrowser({ texts, contests, kinds, seats }) {
       turn.cut ? "cut off" : null,
       turn.invalid === null ? null : `refused: ${turn.invalid}`,
     ].filter(Boolean);
-    if (remarks.length) lines.push(element("p", { class: "note" }, visible(remarks.join(" · "))));
+    if (remarks.length) lines.push(element("p", { class: "note" }, remarks.map(brief).join(" · ")));
     return panel(`${seat.role}: ${seat.policy}`, lines, body, "turn");
   }
 
@@ -197,9 +198,9 @@ function startBrowser({ texts, contests, kinds, seats }) {
     const paid = seat.reward === null ? "not paid" : `paid ${written(seat.reward, "number")}`;
     return [
       element("span", { class: "score", "data-right": known ? String(seat.score === 1) : "unknown" }, score),
-      seat.read === null ? null : element("span", {}, ` · read as ${visible(seat.read)}`),
-      seat.why === null ? null : element("span", {}, ` · ${visible(seat.why)}`),
-      element("span", {}, ` · ${paid}${sum.length > 1 ? " = " + visible(sum.join(" + ")) : ""}`),
+      seat.read === null ? null : element("span", {}, ` · read as ${brief(seat.read)}`),
+      seat.why === null ? null : element("span", {}, ` · ${brief(seat.why)}`),
+      element("span", {}, ` · ${paid}${sum.length > 1 ? " = " + sum.map(brief).join(" + ") : ""}`),
     ];
   }
 

@@ -6,6 +6,7 @@
 // line feeds, tabs, and the joiners that words of some scripts and emoji are written with. As in agon_env/printable.py.
 const UNSEEN = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu;
 const FOLD = 6000; // characters of one text that are shown before somebody asks for more
+const BRIEF = 300; // characters of an answer or a name
 const PIECE = 8000; // characters that a browser lays out at once; it skips pieces that are not in view
 
 function codeOf(character) {
@@ -15,6 +16,11 @@ function codeOf(character) {
 /** Return the text with unseen characters spelled out. */
 function visible(text) {
   return text.replace(UNSEEN, (character) => "⟨" + codeOf(character) + "⟩");
+}
+
+/** Return the beginning of a text that should be short, such as an answer or a name. */
+function brief(text) {
+  return visible(text.length > BRIEF ? text.slice(0, BRIEF) + "…" : text);
 }
 
 /** Return a new element; strings among its children become text. */
