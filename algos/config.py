@@ -197,7 +197,7 @@ class TrainConfig:
 
     def run_name(self) -> str:
         """Return the name of the run folder."""
-        return self.name or f"{self.env.replace('/', '_')}-{self.algorithm}-seed{self.seed}"
+        return self.name or f"{self.env.replace('/', '_').replace(':', '_')}-{self.algorithm}-seed{self.seed}"
 
     def make_algorithm(self) -> Algorithm:
         """Return the algorithm with the fields of this config that it has."""

@@ -142,7 +142,7 @@ def policy_figures(stats: Stats, policy: str, *, wide: bool = True) -> dict[str,
         wide: whether there is room for the less important ones.
     """
     own = {name.removeprefix(f"{policy}/"): value for name, value in stats.items() if name.startswith(f"{policy}/")}
-    figures = {"reward": "{:.2f}", **{name: "{:.2f}" for name in sorted(own) if name.startswith("reward_")}}
+    figures = {"reward": "{:.2f}", **dict.fromkeys(_parts(own), "{:.2f}")}
     figures |= {"length": "{:.0f}", "truncated": "{:.0%}", "kl_base": "{:.3f}", "entropy": "{:.2f}"}
     if wide:
         figures |= {"wins": "{:.0%}", "grad_norm": "{:.2f}", "learning_rate": "{:.1e}", "rows": "{:.0f}"}
@@ -152,6 +152,11 @@ def policy_figures(stats: Stats, policy: str, *, wide: bool = True) -> dict[str,
         for key, form in figures.items()
         if key in own
     }
+
+
+def _parts(own: Stats) -> list[str]:
+    """Return the names of what the reward is made of; the outcome comes first, as rules have it."""
+    return sorted((name for name in own if name.startswith("reward_")), key=lambda name: (name != "reward_outcome", name))
 
 
 def is_duel(roles: Sequence[str]) -> bool:

@@ -84,7 +84,8 @@ def _train(config: TrainConfig, resume: Path | None, console: RunConsole) -> Pat
             _report(run.guards.drain(), folder, console)
     if not learned and run.step > first:
         console.say(NOTHING_LEARNED)
-    console.say(f"Run folder: {path}   (tensorboard --logdir {path.parent})")
+    looks = [f"agon report {path}", *([f"tensorboard --logdir {path.parent}"] if "tensorboard" in config.log else [])]
+    console.say(f"Run folder: {path}   (look at it: {', '.join(looks)})")
     return path
 
 

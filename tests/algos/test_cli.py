@@ -133,6 +133,14 @@ def test_bash_completes_commands_and_flags(tmp_path: Path) -> None:
     assert complete("agon", "verify", "ma") == ["math"]
 
 
+@pytest.mark.parametrize("args", [["train", "--nope", "1"], ["train", "--steps", "ten"], ["check"], ["eval", "a", "b"]])
+def test_flags_that_can_not_be_read_exit_with_2(
+    args: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert agon(*args, monkeypatch=monkeypatch) == USAGE
+    assert f"agon {args[0]} --help" in capsys.readouterr().err
+
+
 def test_a_wrong_command_is_told_the_right_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert agon("tran", monkeypatch=monkeypatch) == USAGE
     assert "Did you mean 'train'" in capsys.readouterr().err

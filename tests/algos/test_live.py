@@ -52,9 +52,9 @@ def test_80_columns_hold_what_matters() -> None:
     assert "11/60" in text
     assert "left 0.46 s/step" in text
     assert "64/128 4,310 tokens/s" in text
-    assert "reward bonus outcome length cut off KL to base entropy" in text
-    assert "alice 0.84 0.18 0.66 48 5 % 0.012 0.51" in text
-    assert "bob 0.70 – 0.70 52 – – –" in text
+    assert "reward outcome bonus length cut off KL to base entropy" in text
+    assert "alice 0.84 0.66 0.18 48 5 % 0.012 0.51" in text
+    assert "bob 0.70 0.70 – 52 – – –" in text
     assert "draft 66 % answer 71 % fix 41 % break 8 % held-out 64 %" in text
     assert "gradient" not in text
 
