@@ -110,6 +110,24 @@ class Snapshot:
         return f"{self.policy}@{self.step}"
 
 
+def read_snapshots(state: Mapping[str, Tensor]) -> list[Snapshot]:
+    """Return the snapshots that `SnapshotPool.state` wrote, those of one policy from the oldest to the newest."""
+    found: dict[tuple[str, int], dict[str, Tensor]] = {}
+    for label, tensor in state.items():
+        name, _, key = label.partition(":")
+        policy, _, taken = name.rpartition("@")
+        found.setdefault((policy, int(taken)), {})[key] = tensor
+    return [Snapshot(policy, step, found[policy, step]) for policy, step in sorted(found)]
+
+
+def fill(policy: LLMPolicy, tensors: Mapping[str, Tensor]) -> None:
+    """Copy a snapshot's tensors into a policy's adapter, which has the same shape."""
+    keys = policy.base.adapters.state(policy.name)  # in the order of the parameters
+    with torch.no_grad():
+        for key, parameter in zip(keys, policy.parameters(), strict=True):
+            parameter.copy_(tensors[key])
+
+
 class SnapshotPool(Opponents):
     """Past snapshots of every policy, of which one at a time is resident.
 
@@ -159,12 +177,8 @@ class SnapshotPool(Opponents):
     def seat(self, rival: str, name: str, *, seed: int) -> Agent:
         """Copy a snapshot into the rival's second adapter."""
         (snapshot,) = (snapshot for snapshot in self._snapshots[rival] if snapshot.name == name)
-        slot = self._slots[rival]
-        keys = slot.base.adapters.state(slot.name)  # in the order of the parameters
-        with torch.no_grad():
-            for key, parameter in zip(keys, slot.parameters(), strict=True):
-                parameter.copy_(snapshot.tensors[key])
-        return slot
+        fill(self._slots[rival], snapshot.tensors)
+        return self._slots[rival]
 
     def state(self) -> dict[str, Tensor]:
         """Return every snapshot, as `POLICY@STEP:KEY` → tensor."""
@@ -173,14 +187,9 @@ class SnapshotPool(Opponents):
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Put back the snapshots that `state` returned."""
-        found: dict[tuple[str, int], dict[str, Tensor]] = {}
-        for label, tensor in state.items():
-            name, _, key = label.partition(":")
-            policy, _, taken = name.rpartition("@")
-            found.setdefault((policy, int(taken)), {})[key] = tensor
         self._snapshots = {name: [] for name in self._policies}
-        for policy, step in sorted(found):
-            self._snapshots[policy].append(Snapshot(policy, step, found[policy, step]))
+        for snapshot in read_snapshots(state):
+            self._snapshots[snapshot.policy].append(snapshot)
 
     def _least_useful(self, policy: str, rates: WinRates) -> int:
         """Return which snapshot to drop: the oldest, or by win rate the one, not the newest, that is beaten most surely."""

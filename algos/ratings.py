@@ -97,7 +97,7 @@ def _fit(won_NN: NDArray[np.float64], *, precision: float) -> tuple[NDArray[np.f
         step_N = np.linalg.solve(curvature_NN, gradient_N)
         gain = float(gradient_N @ step_N)
         if gain < 1e-9:  # of the log posterior: what is left is rounding
-            return strength_N, np.linalg.inv(curvature_NN)
+            return strength_N, np.linalg.inv(curvature_NN).astype(np.float64)
         size = 1.0
         while (new := _log_posterior(strength_N + size * step_N, won_NN, precision)) < value and size > 1e-6:
             size /= 2  # far from the maximum a whole step may overshoot it

@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, Command] = {
     "eval": Command("Judge", "Judge the trained policies of a run on held-out problems."),
     "report": Command("Judge", "Write the page of a run, or the page that compares several."),
     "verify": Command("Judge", "Judge answers or programs of a file again, offline."),
+    "arena": Command("Judge", "Hold a tournament between any players, or the checkpoints of a run."),
     "export": Command("Use", "Write the policies for others: adapters, cards, chat data."),
     "serve": Command("Use", "Serve the policies of a run to clients of the OpenAI API."),
     "completion": Command("The shell", "Print a script that completes commands and flags in a shell."),

@@ -45,6 +45,8 @@ class Limits:
     """Most completions of one request (`n`)."""
     stops: int = 8
     """Most stop sequences of one request."""
+    stop_characters: int = 256
+    """Longest stop sequence."""
     body_bytes: int = 1 << 20
     """Largest body of a request."""
     body_seconds: float = 20.0
@@ -208,8 +210,9 @@ class ChatServer:
         ):
             if value is not None and value > most:
                 raise APIError(400, f"{name} may be at most {most} here, not {value}", param=name, code="invalid_value")
-        if len(asked.stops) > limits.stops:
-            raise APIError(400, f"there may be at most {limits.stops} stop sequences", param="stop", code="invalid_value")
+        if len(asked.stops) > limits.stops or any(len(stop) > limits.stop_characters for stop in asked.stops):
+            message = f"there may be at most {limits.stops} stop sequences of {limits.stop_characters} characters"
+            raise APIError(400, message, param="stop", code="invalid_value")
         if asked.max_completion_tokens is not None and asked.max_completion_tokens < len(model.speakers):
             message = f"{model.name} speaks {len(model.speakers)} times, and needs as many tokens"
             raise APIError(400, message, param="max_completion_tokens", code="invalid_value")

@@ -133,6 +133,7 @@ def test_a_total_budget_is_kept_by_the_pair(client: openai.OpenAI) -> None:
         ({"extra_body": {"best_of": 3}}, openai.BadRequestError, "unrecognized request argument: best_of"),
         ({"max_completion_tokens": 1}, openai.BadRequestError, "speaks 2 times"),
         ({"stop": ["x"] * 99}, openai.BadRequestError, "stop sequences"),
+        ({"stop": "x" * 1000}, openai.BadRequestError, "stop sequences"),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
