@@ -37,10 +37,10 @@ def seat_players(ids: Sequence[str], contest: Contest) -> dict[str, Agent]:
         ids = list(ids) * len(seats)
     if len(ids) != len(seats):
         raise Error(f"the contest has {len(seats)} players ({', '.join(seats)}): name as many, or one for all of them")
-    runs = {folder: load_trained(folder) for folder in dict.fromkeys(_folder(id) for id in ids if id.startswith(RUN))}
+    runs = {folder: load_trained(folder) for folder in dict.fromkeys(run_of(id) for id in ids if id.startswith(RUN))}
     made = {id: agents.make(id) for id in dict.fromkeys(ids) if not id.startswith(RUN)}
     seated = {
-        player: made[id] if id in made else _of_run(id, runs[_folder(id)], seat=seats.index(player), seats=len(seats))
+        player: made[id] if id in made else _of_run(id, runs[run_of(id)], seat=seats.index(player), seats=len(seats))
         for player, id in zip(seats, ids, strict=True)
     }
     for agent in seated.values():
@@ -49,8 +49,8 @@ def seat_players(ids: Sequence[str], contest: Contest) -> dict[str, Agent]:
     return seated
 
 
-def _folder(id: str) -> Path:
-    """Return the folder of the run that an id names, with or without one of its policies."""
+def run_of(id: str) -> Path:
+    """Return the folder of the run that an id `run:…` names, with or without one of its policies."""
     path = Path(id.removeprefix(RUN))
     of_policy = not (path / "config.json").is_file() and (path.parent / "config.json").is_file()
     return path.parent if of_policy else path

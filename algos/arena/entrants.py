@@ -21,6 +21,7 @@ from algos.checkpoint import SNAPSHOTS, checkpoints, step_of
 from algos.config import TrainConfig, load_config
 from algos.errors import ConfigError
 from algos.opponents import fill, read_snapshots
+from algos.players import RUN, run_of
 from algos.policies import load_bases, make_policy
 from algos.trained import Trained, load_trained
 
@@ -46,29 +47,30 @@ def named(specs: Sequence[str], *, seats: int, params: SamplingParams) -> list[E
     """Return the players that `specs` name.
 
     Args:
-        specs: each `[LABEL=]ID`, an id that `agents.make` knows; or the folder of a run, which stands for all its policies;
-            or "base", the frozen model of the first run among them.
+        specs: each `[LABEL=]ID`, an id that `agents.make` knows; or `run:FOLDER`, all policies of a run, or
+            `run:FOLDER/NAME`, one of them; or "base", the frozen model of the first run among them.
         seats: of the contest; with one, the pair of a run takes part as well.
         params: how language models sample that no run tells it.
 
     Raises:
         NameNotFound: there is no such player.
-        CheckpointError: nothing is saved in the folder of a run.
-        ConfigError: there is no run whose base is asked for.
+        FileNotFoundError, CheckpointError: a folder is not that of a run, or nothing is saved in it.
+        ConfigError: there is no such policy, or no run whose base is asked for.
     """
     found: list[Entrant] = []
     bases: list[Entrant] = []
     for given in specs:
         match = _LABEL.fullmatch(given)
         label, spec = (match["label"], match["spec"]) if match else (None, given)
-        if (Path(spec) / "config.json").is_file():
-            trained = load_trained(Path(spec))
-            found += _newest(trained, label or Path(spec).resolve().name, seats=seats)
+        if spec.startswith(RUN):
+            trained = load_trained(run_of(spec))
+            one = Path(spec.removeprefix(RUN)).name if run_of(spec) != Path(spec.removeprefix(RUN)) else None
+            found += _newest(trained, one, label or trained.run.resolve().name, seats=seats)
             bases = bases or _bare(trained.bases, trained.config)
         elif spec != BASE:
             found.append(Entrant(label or spec, _made(spec, params), spec))
     if BASE in specs and not bases:
-        raise ConfigError(f"{BASE!r} is the frozen model of a run: name the run's folder as well")
+        raise ConfigError(f"{BASE!r} is the frozen model of a run: name the run as well, run:FOLDER")
     return _told_apart([*found, *(bases if BASE in specs else ())])
 
 
@@ -112,11 +114,13 @@ def _bare(bases: Sequence[SharedBase], config: TrainConfig) -> list[Entrant]:
     return [Entrant(label[base.name], make_policy(base, None, config), base.name, BASE, 0) for base in bases]
 
 
-def _newest(trained: Trained, label: str, *, seats: int) -> list[Entrant]:
-    """Return the newest policies of a run."""
+def _newest(trained: Trained, one: str | None, label: str, *, seats: int) -> list[Entrant]:
+    """Return the newest policies of a run, or one of them."""
+    if one is not None and one not in trained.policies:
+        raise ConfigError(f"{trained.run} has no policy {one!r}; it has {', '.join(trained.policies)}")
+    policies = trained.policies if one is None else {one: trained.policies[one]}
     return [
-        replace(entrant, label=f"{label}/{entrant.label}")
-        for entrant in _seated(trained.policies, None, str(trained.run), seats=seats)
+        replace(entrant, label=f"{label}/{entrant.label}") for entrant in _seated(policies, None, str(trained.run), seats=seats)
     ]
 
 

@@ -37,7 +37,7 @@ def command(
 
     Args:
         env: id of the contest. Default: that of the run, with its options.
-        players: who takes part, each [LABEL=]ID: any id that `agon agents` lists, or the folder of a run.
+        players: who takes part, each [LABEL=]ID: any id that `agon agents` lists, or run:FOLDER, all policies of a run.
         run: a run whose checkpoints take part, and its base; their ratings over the steps become a figure.
         against: also these, which stand still: base, oracle, random, copycat, or any other id.
         games: problems that every pair plays.

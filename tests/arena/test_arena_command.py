@@ -56,20 +56,22 @@ def test_a_state_of_a_run_has_the_weights_that_it_had(run: Path) -> None:
 
 def test_alone_the_pairs_of_a_run_take_part(run: Path) -> None:
     assert [entrant.label for entrant in of_checkpoints(run, seats=1)] == ["pair-2", "pair-3", "base"]
-    assert [entrant.label for entrant in named([str(run)], seats=1, params=PARAMS)] == ["look/pair"]
+    assert [entrant.label for entrant in named([f"run:{run}"], seats=1, params=PARAMS)] == ["look/pair"]
 
 
 def test_players_are_named_by_id_label_and_folder(run: Path) -> None:
-    specs = ["oracle", "me=random", "random", "random", str(run), f"new={run}", "base", "hf:embedded"]
+    specs = ["oracle", "me=random", "random", "random", f"run:{run}", f"new=run:{run}/bob", "base", "hf:embedded"]
     entrants = named(specs, seats=2, params=PARAMS)
     assert [entrant.label for entrant in entrants] == [
-        *("oracle", "me", "random", "random#2", "look/alice", "look/bob", "new/alice", "new/bob", "hf:embedded", "base")
+        *("oracle", "me", "random", "random#2", "look/alice", "look/bob", "new/bob", "hf:embedded", "base")
     ]
     of = {entrant.label: entrant for entrant in entrants}
     assert of["hf:embedded"].agent.params == PARAMS
     assert of["look/alice"].agent.params.max_tokens == 16
-    with pytest.raises(ConfigError, match="name the run's folder"):
+    with pytest.raises(ConfigError, match="name the run as well"):
         named(["oracle", "base"], seats=2, params=PARAMS)
+    with pytest.raises(ConfigError, match="no policy 'carol'"):
+        named([f"run:{run}/carol"], seats=2, params=PARAMS)
 
 
 def test_the_same_command_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
