@@ -2,6 +2,7 @@
 
 import ast
 import io
+import json
 import os
 import subprocess
 import sys
@@ -53,6 +54,20 @@ def test_train_self_refine(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "ArithmeticDuel-v0-self_refine-seed0"
     assert (folder / "alice").exists()
     assert not (folder / "bob").exists()
+
+
+def test_train_kuhn_poker(tmp_path: Path) -> None:
+    shown = run("train_kuhn_poker.py", "--steps", "1", "--every", "1", "--output", "kuhn", cwd=tmp_path)
+    assert "seed 0, step 1: exploitability" in shown
+    assert (tmp_path / "kuhn.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_kuhn_poker_comes_nearer_to_an_equilibrium(tmp_path: Path) -> None:
+    run("train_kuhn_poker.py", "--steps", "160", "--seeds", "0", "1", "--output", "kuhn", cwd=tmp_path)
+    for curve in json.loads((tmp_path / "kuhn.json").read_text(encoding="utf-8"))["curves"].values():
+        assert curve["now"][-1] < 0.5 * curve["now"][0]
+        assert curve["mixture"][-1] < 0.5 * min(curve["mixture"][0], 11 / 24)  # 11/24: moves at random
 
 
 def test_league(tmp_path: Path) -> None:
