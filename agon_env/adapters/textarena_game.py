@@ -17,9 +17,12 @@ with OwnRandomness(0).swapped_in():  # the import draws
         import nltk
         import textarena
         from textarena.envs.registration import ENV_REGISTRY
+        from textarena.envs.utils.word_lists import EnglishDictionary
     except ImportError as error:
         raise DependencyNotInstalled("this needs the package textarena; run: pip install 'agon-env[textarena]'") from error
 
+MANY = 10_000
+"""A longer list of a game is one of words."""
 PLAYER_ACTION = textarena.ObservationType.PLAYER_ACTION.name
 BOARD = textarena.ObservationType.GAME_BOARD.name
 _ADMIN = textarena.ObservationType.GAME_ADMIN.name
@@ -55,6 +58,8 @@ def make_game(game: str, view: str, settings: Mapping[str, Any]) -> tuple[Any, l
     while isinstance(env, textarena.Wrapper):
         wrappers.append(type(env))
         env = env.env
+    if game.startswith("WordChains"):  # draws from a list that was a set, whose order depends on PYTHONHASHSEED
+        env.word_list.sort()
     return env, wrappers
 
 
@@ -71,7 +76,8 @@ class Attempt:
             errors: how many moves in a row count as refused so far. A game that has refused as many as it allows does not
                 refuse, but does what its rules say of such a player.
         """
-        self.env = copy.deepcopy(env)
+        words = [value for value in vars(env).values() if _holds_words(value)]
+        self.env = copy.deepcopy(env, {id(value): value for value in words})  # megabytes that never change
         self.randomness = randomness.copy()
         self.refusal: str | None = None
         """Why the game refuses the move; None if it takes it."""
@@ -142,6 +148,10 @@ def _reason(told: str) -> str:
     """Return the reason alone from what the game tells a player whose move it refuses."""
     announced = _ANNOUNCED.match(told)
     return escape(announced[1] if announced else told).rstrip(". ")
+
+
+def _holds_words(value: Any) -> bool:
+    return isinstance(value, EnglishDictionary) or (isinstance(value, set | list) and len(value) > MANY)
 
 
 def kind_name(kind: Any) -> str:

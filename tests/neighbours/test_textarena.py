@@ -165,6 +165,32 @@ def test_a_game_that_would_download_is_refused(monkeypatch):
         agon_env.make("TextArena/Hangman-v0")
 
 
+@pytest.mark.slow
+def test_word_games_work_where_the_lists_are_there_and_draw_from_them_in_order(tmp_path):
+    folder = tmp_path / "corpora" / "words"
+    folder.mkdir(parents=True)
+    for name in ("en", "en-basic", "README"):
+        (folder / name).write_text("\n".join(f"w{i:04x}" for i in range(0x1000)), encoding="utf-8")
+    code = (
+        "import agon_env\n"
+        "for id in ('WordChains-v0', 'Hangman-v0'):\n"
+        "    env = agon_env.make('TextArena/' + id)\n"
+        "    print(env.reset(seed=3)[0].text, env.step('[q]')[4])"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed, "NLTK_DATA": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert "The starting word is [w" in outputs.pop()
+
+
 def test_a_game_that_textarena_itself_cant_make_says_so(monkeypatch):
     monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
     with pytest.raises(Error, match="can't make TwentyQuestions-v0: ValueError: OpenRouter API key"):
