@@ -51,9 +51,10 @@ def comparisons(rewards: Mapping[str, float]) -> list[Comparison]:
 def bradley_terry(players: Sequence[str], results: Iterable[Comparison], *, prior_sd: float = PRIOR_SD) -> dict[str, Estimate]:
     """Return the most likely rating of each player, with its 95 % interval.
 
-    The maximum of the posterior by Newton's method; intervals from the curvature there (Laplace's approximation), of the
-    rating's distance from the mean of all. A comparison counts as independent of the others, and a draw as uncertain as a
-    win or a loss: where many contests are drawn, the intervals are wider than they need be.
+    The maximum of the posterior by Newton's method; intervals, of the distance from the mean of all, from the curvature H
+    there and the variance V of its gradient, as H⁻¹VH⁻¹ (Huber 1967). Without draws V is H, which is Laplace's approximation.
+    A draw varies less than a win or a loss with the same mean: where the share d is drawn, by d/4. Comparisons count as
+    independent of each other.
 
     Args:
         players: those to rate.
@@ -64,12 +65,15 @@ def bradley_terry(players: Sequence[str], results: Iterable[Comparison], *, prio
         Player → rating in Elo points; the ratings have the mean `MEAN`.
     """
     place = {player: index for index, player in enumerate(players)}
-    won_NN = np.zeros((len(place), len(place)))
+    won_NN, drawn_NN = np.zeros((2, len(place), len(place)))
     for one in results:
         i, j = place[one.player], place[one.rival]
         won_NN[i, j] += one.weight * one.result
         won_NN[j, i] += one.weight * (1 - one.result)
-    strength_N, covariance_NN = _fit(won_NN, precision=(SCALE / prior_sd) ** 2)
+        if one.result == 0.5:
+            drawn_NN[[i, j], [j, i]] += one.weight
+    strength_N = _fit(won_NN, precision=(SCALE / prior_sd) ** 2)
+    covariance_NN = _covariance(strength_N, won_NN + won_NN.T, drawn_NN, precision=(SCALE / prior_sd) ** 2)
     centre_NN = np.eye(len(place)) - 1 / max(len(place), 1)
     sd_N = np.sqrt(np.diag(centre_NN @ covariance_NN @ centre_NN))
     ratings_N, half_N = MEAN + SCALE * (centre_NN @ strength_N), Z95 * SCALE * sd_N
@@ -79,8 +83,8 @@ def bradley_terry(players: Sequence[str], results: Iterable[Comparison], *, prio
     }
 
 
-def _fit(won_NN: NDArray[np.float64], *, precision: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the strengths that maximise the log posterior, and the inverse of its curvature there.
+def _fit(won_NN: NDArray[np.float64], *, precision: float) -> NDArray[np.float64]:
+    """Return the strengths that maximise the log posterior.
 
     Args:
         won_NN: how often each player beat each other, draws halved.
@@ -90,18 +94,48 @@ def _fit(won_NN: NDArray[np.float64], *, precision: float) -> tuple[NDArray[np.f
     strength_N = np.zeros(len(won_NN))
     value = _log_posterior(strength_N, won_NN, precision)
     while True:
-        chance_NN = 1 / (1 + np.exp(strength_N[None, :] - strength_N[:, None]))
+        chance_NN = _chances(strength_N)
         gradient_N = (won_NN - games_NN * chance_NN).sum(1) - precision * strength_N
-        information_NN = games_NN * chance_NN * (1 - chance_NN)
-        curvature_NN = np.diag(information_NN.sum(1) + precision) - information_NN
-        step_N = np.linalg.solve(curvature_NN, gradient_N)
+        step_N = np.linalg.solve(_curvature(games_NN * chance_NN * (1 - chance_NN), precision), gradient_N)
         gain = float(gradient_N @ step_N)
         if gain < 1e-9:  # of the log posterior: what is left is rounding
-            return strength_N, np.linalg.inv(curvature_NN).astype(np.float64)
+            return strength_N
         size = 1.0
         while (new := _log_posterior(strength_N + size * step_N, won_NN, precision)) < value and size > 1e-6:
             size /= 2  # far from the maximum a whole step may overshoot it
         strength_N, value = strength_N + size * step_N, new
+
+
+def _covariance(
+    strength_N: NDArray[np.float64], games_NN: NDArray[np.float64], drawn_NN: NDArray[np.float64], *, precision: float
+) -> NDArray[np.float64]:
+    """Return the covariance of the strengths.
+
+    Args:
+        strength_N: where the posterior is highest.
+        games_NN: comparisons between each two.
+        drawn_NN: how many of them were drawn.
+        precision: of the prior.
+    """
+    chance_NN = _chances(strength_N)
+    information_NN = games_NN * chance_NN * (1 - chance_NN)
+    # A few draws out of few games do not make one sure: some of the variance of wins and losses stays.
+    variance_NN = np.maximum(information_NN - drawn_NN / 4, information_NN / (games_NN + 1))
+    inverse_NN = np.linalg.inv(_curvature(information_NN, precision))
+    covariance_NN: NDArray[np.float64] = inverse_NN @ _curvature(variance_NN, precision) @ inverse_NN
+    return covariance_NN
+
+
+def _chances(strength_N: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how likely each beats each other."""
+    chance_NN: NDArray[np.float64] = 1 / (1 + np.exp(strength_N[None, :] - strength_N[:, None]))
+    return chance_NN
+
+
+def _curvature(information_NN: NDArray[np.float64], precision: float) -> NDArray[np.float64]:
+    """Return the matrix of a quadratic form of differences, with the precision of the prior on its diagonal."""
+    curvature_NN: NDArray[np.float64] = np.diag(information_NN.sum(1) + precision) - information_NN
+    return curvature_NN
 
 
 def _log_posterior(strength_N: NDArray[np.float64], won_NN: NDArray[np.float64], precision: float) -> float:

@@ -1,7 +1,7 @@
 """Bradley–Terry against an independent implementation and known values; Elo."""
 
 import math
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -68,6 +68,33 @@ def test_intervals_cover_the_truth(spread: float) -> None:
         found = bradley_terry("abcde", simulate(truth, 25, rng))
         covered += [found[name].low <= truth[name] <= found[name].high for name in truth]
     assert 0.91 <= np.mean(covered) <= 0.985
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_intervals_cover_the_truth_and_are_narrower_where_much_is_drawn(share: float) -> None:
+    rng = np.random.default_rng(3)
+    truth = dict(zip("abcde", MEAN + np.linspace(-40, 40, 5), strict=True))
+
+    def play(one: str, other: str) -> Comparison:
+        if rng.random() < share:
+            return Comparison(one, other, 0.5)
+        decided = (expected(truth[one], truth[other]) - share / 2) / (1 - share)
+        return Comparison(one, other, float(rng.random() < decided))
+
+    covered, widths = [], []
+    for _ in range(80):
+        results = [play(one, other) for one, other in combinations("abcde", 2) for _ in range(30)]
+        found = bradley_terry("abcde", results)
+        covered += [found[name].low <= truth[name] <= found[name].high for name in truth]
+        widths += [found[name].high - found[name].low for name in truth]
+    decided = bradley_terry("abcde", [Comparison(a, b, n % 2) for a, b in combinations("abcde", 2) for n in range(30)])
+    assert 0.91 <= np.mean(covered) <= 0.985
+    assert np.mean(widths) == pytest.approx(math.sqrt(1 - share) * (decided["a"].high - decided["a"].low), rel=0.05)
+
+
+def test_draws_alone_leave_some_doubt() -> None:
+    found = bradley_terry("ab", [Comparison("a", "b", 0.5)] * 10)
+    assert 20 < found["a"].high - found["a"].value < 60
 
 
 def test_extreme_results_converge() -> None:
