@@ -1,7 +1,7 @@
 """`contests.jsonl`: the contests of a tournament, one line each, from which it goes on and its tables are made.
 
-A line is that of a run's `contests.jsonl` (see `algos.contest_log`), with the game in the place of the step and labels in the
-place of policies: `agon replay` proves it.
+A line is that of a run's `contests.jsonl` (see `algos.contest_log`), with the game in the place of the step, labels in the
+place of policies, and contests counted through the file: `agon replay` proves it.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class ResultsFile:
         self.path = folder / CONTESTS
         self._file = open(self.path, "ab+")  # noqa: SIM115
         _cut_torn_line(self._file)
+        self._file.seek(0)
+        self._contests = sum(1 for _ in self._file)
 
     def add(self, fixture: Fixture, contest: Contest) -> Result:
         """Add a contest that is over, and return what it came to."""
@@ -55,6 +57,7 @@ class ResultsFile:
         labels = dict(zip(contest.roles, fixture.seats, strict=True))
         line = {
             "step": fixture.game,
+            "contest": self._contests,
             "seats": fixture.seats,
             "policies": {player: labels[role] for player, role in record["header"]["roles"].items()},
             "duel": duel(contest),
@@ -65,6 +68,7 @@ class ResultsFile:
         }
         self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
         self._file.flush()
+        self._contests += 1
         return _result(line, contest.transcript)
 
     def __enter__(self) -> Self:

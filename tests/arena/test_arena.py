@@ -124,7 +124,7 @@ def test_an_interrupted_tournament_goes_on_and_plays_nothing_twice(tmp_path: Pat
     assert seen == [(number, 12) for number in range(12 - left + 1, 13)]
     assert counting["oracle"].asked == left
     assert plain(resumed) == plain(whole)
-    assert len(list(read_contests(file))) == 12
+    assert [record["contest"] for record, _ in read_contests(file)] == list(range(12))
 
 
 def test_more_games_and_players_add_to_a_tournament(tmp_path: Path) -> None:
