@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from agents.chat import PLAIN_TEMPLATE
@@ -55,11 +56,14 @@ def load_model(
         raise ModelNotFound(f"the folder {folder} holds no model: it lacks config.json. {_OFFLINE}")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or default_dtype(place), **options)
-    except OSError as error:
+        # Safetensors alone: the older kind of weights is a pickle, which may run code.
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype or default_dtype(place), use_safetensors=True, **options
+        )
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise ModelNotFound(
-            f"no model can be loaded from {str(source)!r}: it is neither a folder with one nor an id that the Hugging Face hub "
-            f"answers to now. {_OFFLINE} ({_first_line(error)})",
+            f"no model can be loaded from {str(source)!r}: it is neither a folder with a complete one, in safetensors, nor an "
+            f"id that the Hugging Face hub answers to now. {_OFFLINE} ({_first_line(error)})",
         ) from error
     if chat_template is not None:
         tokenizer.chat_template = PLAIN_TEMPLATE if chat_template == "plain" else chat_template

@@ -28,6 +28,8 @@ class Algorithm:
 
     compares: ClassVar[bool] = True
     """Whether turns are compared within groups, so that a group of one teaches nothing."""
+    ignores: ClassVar[tuple[str, ...]] = ()
+    """Settings of a config that have no effect; a run that sets one of them is refused."""
     critic: ClassVar[bool] = False
     """Whether every policy has a critic (`algos.values`): turns come with its `values`, and `advantages` names the
     advantages of tokens and the returns that the critic learns."""

@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,12 +40,13 @@ CRITIC = "critic"
 _STEP = re.compile(r"step-(\d+)")
 
 
-def save_checkpoint(run: Run, folder: Path, *, keep: int = 2) -> None:
+def save_checkpoint(run: Run, folder: Path, *, logged: Mapping[str, int] | None = None, keep: int = 2) -> None:
     """Save `run` below `folder`.
 
     Args:
         run: what to save.
         folder: that of the run.
+        logged: the size of each of its logs, see `RunFolder.sync`; None where nothing is logged.
         keep: how many checkpoints stay, the newest ones; the best one by held-out problems (`run.best`) stays as well.
     """
     parent = folder / "checkpoint"
@@ -55,7 +56,7 @@ def save_checkpoint(run: Run, folder: Path, *, keep: int = 2) -> None:
         for left_over in (aside, final):
             shutil.rmtree(left_over, ignore_errors=True)
         aside.mkdir(parents=True)
-        _write(run, aside)
+        _write(run, aside, logged or {})
         seal(aside, version=version("agon-env"))
         os.replace(aside, final)
         sync(parent)
@@ -65,13 +66,16 @@ def save_checkpoint(run: Run, folder: Path, *, keep: int = 2) -> None:
             shutil.rmtree(other)
 
 
-def load_checkpoint(run: Run, folder: Path, *, on_skip: Callable[[str], None] = warnings.warn) -> None:
+def load_checkpoint(run: Run, folder: Path, *, on_skip: Callable[[str], None] = warnings.warn) -> dict[str, int]:
     """Put `run` where the newest sound checkpoint below `folder` left it; where there is none it begins anew.
 
     Args:
         run: made of the same config.
         folder: that of the run.
         on_skip: told what is wrong with a checkpoint that is passed over for an older one.
+
+    Returns:
+        The sizes that the logs had when it was saved.
 
     Raises:
         CheckpointError: there are checkpoints and none of them is sound, a later version wrote the newest, or it is
@@ -89,13 +93,13 @@ def load_checkpoint(run: Run, folder: Path, *, on_skip: Callable[[str], None] = 
             continue
         for reason in broken:
             on_skip(f"{reason}. Going on from {path.name} instead")
-        _restore(run, path)
-        return
+        return _restore(run, path)
     if broken:
         raise CheckpointError(
             f"no checkpoint of {folder} can be gone on from: {'; '.join(broken)}. Begin a new run, or delete the folder "
             "'checkpoint' in it to begin this one anew"
         )
+    return {}
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -128,7 +132,7 @@ def _is_sound(checkpoint: Path) -> bool:
     return True
 
 
-def _write(run: Run, folder: Path) -> None:
+def _write(run: Run, folder: Path, logged: Mapping[str, int]) -> None:
     for name, policy in run.policies.items():
         run.learners[name].save(policy, folder / name)
         save_file(run.learners[name].state_dict(policy), folder / name / "optimizer.safetensors")
@@ -144,11 +148,12 @@ def _write(run: Run, folder: Path) -> None:
         "algorithm": run.algorithm.state(),
         "win_rates": run.rates.state(),
         "guards": run.guards.state(),
+        "logged": dict(logged),
     }
     write_json(folder / "state.json", state)
 
 
-def _restore(run: Run, path: Path) -> None:
+def _restore(run: Run, path: Path) -> dict[str, int]:
     if missing := [name for name in run.policies if not (path / name).is_dir()]:
         raise CheckpointError(f"{path} holds no policy {missing[0]!r}; it was saved by a run with other policies")
     try:
@@ -165,5 +170,6 @@ def _restore(run: Run, path: Path) -> None:
         run.algorithm.restore(state["algorithm"])
         run.guards.loaded()
         run.step, run.tokens, run.before, run.best = (state[key] for key in ("step", "tokens", "before", "best"))
+        return dict(state["logged"])
     except (ValueError, TypeError, KeyError, OSError, SafetensorError, AdapterMismatch) as error:
         raise CheckpointError(f"{path} is sound, but not the checkpoint of such a run: {error}") from error

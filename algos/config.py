@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 import importlib
 import json
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.sampling import MIN_TEMPERATURE
+from agents.playing import OnFault
 from algos.algorithm import Algorithm
 from algos.competitive import CompetitiveGRPO
+from algos.config_checks import check_config
 from algos.cooperative import CooperativeGRPO
 from algos.engines import check_engine
 from algos.errors import ConfigError
@@ -23,7 +23,6 @@ from algos.league import League, Matchmaking
 from algos.length_penalty import LengthPenalty
 from algos.loggers import LoggerName
 from algos.losses import LossConfig
-from algos.opponents import check_opponent
 from algos.optim import OptimConfig
 from algos.overlay import overlay
 from algos.ppo import PPO, CompetitivePPO
@@ -72,6 +71,11 @@ class TrainConfig:
     opponent: str = "rival"
     """Who takes the rival's seat: "rival", as it is now; "base", without an adapter; "pool:uniform", "pool:recent" or
     "pool:win_rate", its past snapshots; "frozen:FOLDER", a saved adapter; "agent:ID", a player of `agents.make`."""
+    on_agent_fault: OnFault = "abort"
+    """What becomes of contests in which an opponent that is an agent raises, hangs, or says no text: it forfeits them
+    ("forfeit"), nobody is paid ("abort"), or they are played once more first ("retry")."""
+    agent_timeout: float | None = None
+    """Seconds that such an agent has for the contests that wait for it; None waits for ever."""
     opponent_share: float = 1.0
     """Share of a step's problems that are played against the opponent; the rest against the live rival."""
     opponents_per_step: int = 1
@@ -168,13 +172,8 @@ class TrainConfig:
     start them otherwise, run the same command under torchrun."""
 
     def __post_init__(self) -> None:
+        check_config(self)
         algorithm = find_algorithm(self.algorithm)
-        for name in ("problems", "group_size", "answers", "max_tokens", "lora_rank", "lora_alpha", "checkpoint_every", "ranks"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("steps", "sample_budget", "eval_problems", "eval_every", "keep_transcripts", "seed", "threads"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
         if algorithm.compares and self.group_size * self.answers < 2:
             raise ConfigError("a group needs two turns to compare: raise group_size or answers")
         for name in algorithm.ignores:
@@ -234,17 +233,6 @@ def find_algorithm(name: str) -> type[Algorithm]:
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise ConfigError(f"algorithm must be one of {', '.join(ALGORITHMS)}, or module:Class of an Algorithm, not {name!r}")
     return found
-
-
-def _check_finite(config: Any) -> None:
-    """Refuse numbers that are infinite or NaN, wherever they are: a run's config is kept as JSON, which has no such."""
-    for field_ in fields(config):
-        value = getattr(config, field_.name)
-        if is_dataclass(value):
-            _check_finite(value)
-        for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, float) and not math.isfinite(number):
-                raise ConfigError(f"{field_.name} must be a finite number, not {number}")
 
 
 def read_options(texts: Iterable[str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from agon_env.printable import printable
 from algos.live import LiveSteps, PlainSteps, StepDisplay, is_duel
 
 
@@ -43,9 +44,9 @@ class RunConsole:
         self.live = self.console.is_interactive and not os.environ.get("CI")
 
     def say(self, text: str) -> None:
-        """Print a line."""
+        """Print a line; characters of it that would act on the terminal are shown as what they are."""
         # Text, not a string: square brackets in a model's words or in a path are not markup.
-        self.console.print(Text(text), soft_wrap=True)  # a path that is broken over lines can't be copied
+        self.console.print(Text(printable(text)), soft_wrap=True)  # a path that is broken over lines can't be copied
 
     def banner(self, title: str, facts: Mapping[str, str]) -> None:
         """Print what is about to happen."""

@@ -2,55 +2,37 @@
 
 from __future__ import annotations
 
-import re
-import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-_STEP = re.compile(rb'\{"step": (\d+)[,}]')
+TENSORBOARD = "events.out.tfevents.*"
 
 
-def cut_lines(file: Path, first_step: int) -> None:
-    """Cut a JSONL file, whose lines begin with their step and are in its order, before the first one of `first_step`.
+def log_sizes(folder: Path, names: Iterable[str]) -> dict[str, int]:
+    """Return the bytes of each log of a run, by name: the files of `names` that exist, and those of TensorBoard."""
+    return {file.name: file.stat().st_size for file in _logs(folder, names)}
 
-    A torn line is cut off, and so is everything from a line on that does not name its step.
+
+def cut_back(folder: Path, names: Iterable[str], sizes: Mapping[str, int]) -> list[str]:
+    """Cut every log of a run to the size that it had; what did not exist then goes.
+
+    Args:
+        folder: that of the run.
+        names: of the logs that consist of lines.
+        sizes: what `log_sizes` said when the checkpoint was saved.
+
+    Returns:
+        The logs that are shorter than that, or gone: what is missing in them stays missing.
     """
-    if not file.exists():
-        return
-    kept = 0
-    with open(file, "rb+") as lines:
-        for line in lines:
-            step = _STEP.match(line)
-            if step is None or int(step[1]) >= first_step or not line.endswith(b"\n"):
-                break
-            kept += len(line)
-        lines.truncate(kept)
+    now = log_sizes(folder, names)
+    for name, size in now.items():
+        if not sizes.get(name):
+            (folder / name).unlink()
+        elif size > sizes[name]:
+            with open(folder / name, "rb+") as file:
+                file.truncate(sizes[name])
+    return sorted(name for name, size in sizes.items() if now.get(name, 0) < size)
 
 
-def cut_events(folder: Path, first_step: int) -> None:
-    """Cut the event files of TensorBoard before their first event of `first_step`; torn records are cut off."""
-    for file in folder.glob("events.out.tfevents.*"):
-        kept = 0
-        for end, step in _events(file):
-            if step >= first_step:
-                break
-            kept = end
-        with open(file, "rb+") as stream:
-            stream.truncate(kept)
-        if not kept:
-            file.unlink()
-
-
-def _events(file: Path) -> Iterator[tuple[int, int]]:
-    """Yield where each whole record ends, and the step of its event; the first record, the file's version, is of step -1."""
-    from tensorboard.compat.proto.event_pb2 import Event
-
-    with open(file, "rb") as stream:
-        end = 0
-        while len(header := stream.read(12)) == 12:
-            (length,) = struct.unpack("<Q", header[:8])
-            if length > file.stat().st_size or len(body := stream.read(length + 4)) < length + 4:
-                return
-            end += 12 + length + 4
-            event = Event.FromString(body[:length])
-            yield end, -1 if event.HasField("file_version") else event.step
+def _logs(folder: Path, names: Iterable[str]) -> list[Path]:
+    return [file for file in (*(folder / name for name in names), *folder.glob(TENSORBOARD)) if file.is_file()]

@@ -24,8 +24,10 @@ from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
 from agents.training_block import fuse
 from algos.batching import Completions, micro_batches, pad_rows, shared_batches
+from algos.errors import OutOfMemory
 from algos.logprobs import check_head, token_logprobs
 from algos.losses import LossConfig, count_normalizer, merge_stats, policy_loss
+from algos.memory import free_memory, is_out_of_memory
 from algos.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer
 from algos.packing import can_pack, pack_rows, packed_attention
 from algos.phases import phase
@@ -140,6 +142,7 @@ class LocalLearner(Learner):
         Raises:
             NonFiniteUpdate: the loss is not finite.
             NoGradient: the gradient did not reach the policy's parameters.
+            OutOfMemory: the rows do not fit into the memory, also not in smaller micro-batches, which are tried once.
 
         After any error the policy's accumulated gradient is dropped, so that no half of it is ever stepped.
         """
@@ -150,11 +153,16 @@ class LocalLearner(Learner):
         rows = [row for row in batch.rows if row.completion_ids and (row.has_signal or self.loss.kl_coef)]
         if self.loss.kl_coef:
             rows = self._with_reference(rows, temperature=batch.temperature)
+        clean = all(parameter.grad is None for parameter in optimizer.parameters.values())
+        pieces: list[Stats] | None = None
         try:
             pieces = self._accumulate(policy, optimizer, rows, normalizer, batch.temperature)
-        except BaseException:
+        except BaseException as error:
             optimizer.drop_gradient()
-            raise
+            if not (clean and is_out_of_memory(error)):
+                raise
+        if pieces is None:  # out of the handler, whose traceback holds what there is no memory for
+            pieces = self._in_smaller_pieces(policy, optimizer, rows, normalizer, batch.temperature)
         return {**merge_stats(pieces), "rows": float(len(batch.rows)), "rows_computed": float(len(rows))}
 
     @phase("update")
@@ -168,6 +176,11 @@ class LocalLearner(Learner):
             NonFiniteUpdate: the gradient is not finite; nothing was stepped, the gradient is dropped.
         """
         return self._optimizer(policy).step()
+
+    @property
+    def token_budget(self) -> int:
+        """Most tokens of a micro-batch; halved when memory has run out."""
+        return self._token_budget
 
     def drop_gradient(self, policy: LLMPolicy) -> None:
         """Forget what the policy has accumulated since its last step."""
@@ -240,6 +253,29 @@ class LocalLearner(Learner):
         if pieces and all(parameter.grad is None for parameter in optimizer.parameters.values()):
             raise NoGradient(f"the gradient went elsewhere than to {policy.name!r}: was it frozen, or another made active?")
         return pieces
+
+    def _in_smaller_pieces(
+        self, policy: LLMPolicy, optimizer: PolicyOptimizer, rows: Sequence[Row], normalizer: float, temperature: float
+    ) -> list[Stats]:
+        """Try once more, with micro-batches of half the size, from now on: the gradient is the same.
+
+        Raises:
+            OutOfMemory: they do not fit either.
+        """
+        free_memory()
+        self._token_budget = max(1, self._token_budget // 2)
+        try:
+            return self._accumulate(policy, optimizer, rows, normalizer, temperature)
+        except BaseException as error:
+            optimizer.drop_gradient()
+            if not is_out_of_memory(error):
+                raise
+            longest = max(len(row.prompt_ids) + len(row.completion_ids) for row in rows)
+            raise OutOfMemory(
+                f"an update of {policy.name!r} does not fit into the memory of {self.base.model.device}, also not in "
+                f"micro-batches of {self._token_budget} tokens: {len(rows)} rows, the longest of {longest} tokens ({error}). "
+                "Set optim.recompute, a smaller optim.token_budget or optim.logit_chunk, or a smaller max_tokens"
+            ) from error
 
     def _loss(self, rows: Completions, normalizer: float, temperature: float) -> tuple[Tensor, Stats]:
         logp_BT, entropy_BT = token_logprobs(

@@ -1,8 +1,9 @@
-"""Peak memory between two moments: of the GPU where the model is on one, else of this process."""
+"""Memory: the peak between two moments, of the GPU where the model is on one, else of this process; and running out of it."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import resource
 import sys
 from pathlib import Path
@@ -53,3 +54,17 @@ def _resident(field: str) -> float | None:
         return None
     values = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
     return int(values[0]) * 1024 / GIB if values else None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that there was no memory for what was asked, on a GPU or on a CPU."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "not enough memory" in str(error)  # torch's allocator on a CPU
+
+
+def free_memory() -> None:
+    """Give back what is not used any more."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

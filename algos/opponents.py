@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import torch
@@ -245,6 +245,8 @@ def _fixed(kind: str, argument: str, config: TrainConfig, rival: LLMPolicy) -> A
             parameter.requires_grad_(False)
         return frozen
     player = agents.make(argument)
-    if isinstance(player, LLMPolicy):
-        player.params, player.on_long_prompt = sampling_params(config), config.on_long_prompt
+    if not isinstance(player, LLMPolicy):
+        fate: Literal["forfeit", "abort"] = "forfeit" if config.on_agent_fault == "forfeit" else "abort"
+        return agents.guarded(player, on_fault=fate, timeout=config.agent_timeout)
+    player.params, player.on_long_prompt = sampling_params(config), config.on_long_prompt
     return player

@@ -40,17 +40,26 @@ def overlay(default: T, record: Mapping[str, Any], *, within: str = "") -> T:
         if is_dataclass(current):
             values[name] = overlay(current, value, within=f"{within}{name}.")
         else:
-            values[name] = _read(hints[name], value, f"{within}{name}")
-    return replace(default, **values)  # type: ignore[type-var]
+            values[name] = read_value(hints[name], value, f"{within}{name}")
+    try:
+        return replace(default, **values)  # type: ignore[type-var]
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"{within}{error}") from error
 
 
-def _read(hint: Any, value: Any, name: str) -> Any:
-    """Return `value` as the type that `hint` names."""
+def read_value(hint: Any, value: Any, name: str) -> Any:
+    """Return `value` as the type that `hint` names.
+
+    Raises:
+        ConfigError: it has another type; the message names the field.
+    """
     if get_origin(hint) is tuple and isinstance(value, list | tuple):
         kinds = get_args(hint)
         kinds = (kinds[0],) * len(value) if kinds[-1] is Ellipsis else kinds
         if len(kinds) == len(value):
-            return tuple(_read(kind, item, name) for kind, item in zip(kinds, value, strict=True))
+            return tuple(read_value(kind, item, name) for kind, item in zip(kinds, value, strict=True))
     choices = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     for choice in choices:
         if get_origin(choice) is Literal and value in get_args(choice):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agents.agent import Agent
+from agents.faults import fault_of
 from algos.curriculum import STRIDE, problem_index, task_size
 from algos.matches import Match, join, plan_matches, results
 from algos.rollouts import Rollout, Start
@@ -19,6 +20,10 @@ from algos.types import Stats
 
 if TYPE_CHECKING:
     from algos.run import Run
+
+RETRIES = 1
+"""How often the contests of a match are played again in which an agent failed (`on_agent_fault="retry"`)."""
+_FATES = {"forfeit": "it forfeits them", "abort": "nobody is paid for them", "retry": "nobody is paid for them"}
 
 
 def play(run: Run) -> tuple[Rollout, Stats]:
@@ -74,15 +79,24 @@ def _play_match(run: Run, match: Match, names: Mapping[str, str]) -> Rollout:
         options = {"roles": roles} | ({"index": index} if "index" in contest.option_names else {})
         starts.append(Start(seed=config.seed * STRIDE + position, options=options, problem=place))
     seed = int(np.random.SeedSequence([config.seed, run.step]).generate_state(1)[0])
-    return run.rollout(
-        lambda: copy.deepcopy(contest),
-        {player: _seat(run, match, role, names[role], seed=seed + match.problems[0]) for player, role in roles.items()},
-        starts,
-        params=run.params,
-        seed=seed,
-        branches=(config.group_size, config.answers),
-        sample=run.sample,
-    )
+    for attempt in range(1 + RETRIES):
+        played = run.rollout(
+            lambda: copy.deepcopy(contest),
+            {player: _seat(run, match, role, names[role], seed=seed + match.problems[0]) for player, role in roles.items()},
+            starts,
+            params=run.params,
+            seed=seed,
+            branches=(config.group_size, config.answers),
+            sample=run.sample,
+        )
+        faults = [fault for fault in map(fault_of, played.contests) if fault is not None]
+        if faults:
+            again = config.on_agent_fault == "retry" and attempt < RETRIES
+            what = "they are played again from their seeds" if again else _FATES[config.on_agent_fault]
+            run.guards.tell("agent_fault", f"in {len(faults)} of {len(played.contests)} contests {faults[0]}; {what}")
+        if not faults or not again:
+            break
+    return played
 
 
 def _seat(run: Run, match: Match, role: str, name: str, *, seed: int) -> Agent:

@@ -14,16 +14,26 @@ from algos.errors import ConfigError
 if TYPE_CHECKING:
     from algos.config import TrainConfig
 
+LEAST_PROMPT = 16
+"""Tokens that are kept free for a prompt. Longer ones are cut to what there is, or refused, by `on_long_prompt`."""
+
 
 def load_bases(config: TrainConfig, names: Sequence[str], engine: Engine) -> dict[str, SharedBase]:
     """Return policy → base; policies that name the same model share it.
 
     Raises:
-        ConfigError: there are more models than policies.
+        ConfigError: there are more models than policies, or one has no room for a prompt beside `max_tokens`.
     """
     models = policy_models(config, names)
     device = None if config.device == "auto" else config.device
     loaded = {model: SharedBase.load(model, device=device, engine=engine) for model in dict.fromkeys(models.values())}
+    for base in loaded.values():
+        room = base.context_length - LEAST_PROMPT
+        if config.max_tokens > room:
+            raise ConfigError(
+                f"max_tokens must be at most {room}, not {config.max_tokens}: the context of {base.name} has "
+                f"{base.context_length} tokens, of which a prompt needs {LEAST_PROMPT} at least"
+            )
     return {name: loaded[model] for name, model in models.items()}
 
 

@@ -31,6 +31,7 @@ class Reinforce(GRPO):
     """
 
     compares = False
+    ignores = ("normalize", "group_by")
 
     discount: float = 1.0
     """γ: what a reward is worth one turn of the player earlier."""

@@ -19,6 +19,8 @@ from algos.types import Turn
 class RLOO(GRPO):
     """One policy in every seat; `normalize` does not apply."""
 
+    ignores = ("normalize",)
+
     def advantages(self, turns: Sequence[Turn]) -> Advantages:
         """Return `A = R − mean of the others` within each group."""
         return group_advantages([turn.reward for turn in turns], self.groups(turns), normalize="leave_one_out")

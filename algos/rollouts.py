@@ -19,11 +19,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from agents.agent import Agent, actions_of
+from agents.errors import PromptTooLong
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, Request, SamplingParams, sample_many
 from agon_env.contest import Contest
 from agon_env.rewards import total
-from agon_env.types import Action, Observation, Reward
+from agon_env.types import Action, NoMove, Observation, Reward
 from agon_env.vector import VectorContest
 from algos.phases import phase
 from algos.types import Turn
@@ -177,11 +178,23 @@ def _advance(
     for player, asked in waiting.items():
         agent = players[player]
         if isinstance(agent, LLMPolicy):
-            seeds = [row_seed(seed, nodes[index][1]) for index, _ in asked]
-            requests[player] = Request(agent, _encode(agent, [observation for _, observation in asked]), params, seeds)
+            encoded: list[tuple[int, ...]] = []
+            waiting[player] = []
+            for (index, observation), prompt in zip(asked, _encode(agent, [one for _, one in asked]), strict=True):
+                if isinstance(prompt, NoMove):
+                    actions[index], path = prompt, nodes[index][1]
+                    moves.append(_Move(player, None, observation.role, path[:-1], path, (), None, ""))
+                else:
+                    encoded.append(prompt)
+                    waiting[player].append((index, observation))
+            if encoded:
+                seeds = [row_seed(seed, nodes[index][1]) for index, _ in waiting[player]]
+                requests[player] = Request(agent, encoded, params, seeds)
     with phase("sample"):
         sampled = dict(zip(requests, _sampled(list(requests.values()), sample), strict=True))
     for player, asked in waiting.items():
+        if not asked:
+            continue
         agent, observations = players[player], [observation for _, observation in asked]
         name = agent.name if isinstance(agent, LLMPolicy) else None
         paths = [nodes[index][1] for index, _ in asked]
@@ -211,14 +224,25 @@ def row_seed(seed: int, path: Path) -> int:
     return int(np.random.SeedSequence([seed, len(path), *path]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tuple[int, ...]]:
-    """Encode every observation; equal ones, of which a group is made, only once."""
-    known: dict[tuple[tuple[str, str], ...], tuple[int, ...]] = {}
+def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tuple[int, ...] | NoMove]:
+    """Encode every observation; equal ones, of which a group is made, only once.
+
+    Where not even a prompt that was cut fits into the context there is no move: the contest is aborted, nobody is paid.
+
+    Raises:
+        PromptTooLong: one does not fit, and by the policy's `on_long_prompt` that is an error.
+    """
+    known: dict[tuple[tuple[str, str], ...], tuple[int, ...] | NoMove] = {}
     prompts = []
     for observation in observations:
         key = tuple((message["role"], message["content"]) for message in observation.messages)
         if key not in known:
-            known[key] = policy.encode(observation)
+            try:
+                known[key] = policy.encode(observation)
+            except PromptTooLong as error:
+                if policy.on_long_prompt == "error":
+                    raise
+                known[key] = NoMove(reason=f"{observation.player} could not be asked: {error}", forfeits=False)
         prompts.append(known[key])
     return prompts
 

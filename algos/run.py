@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import torch
 
 from agents.adapter_files import AdapterSpec
 from agents.engines.served import ServedEngine
+from agents.engines.torch import TorchEngine
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
@@ -29,11 +31,13 @@ from algos.config import TrainConfig
 from algos.contests import make_contests
 from algos.divergence import base_divergence, disagreement, policy_divergence
 from algos.engines import AnyEngine, make_engine
+from algos.errors import OutOfMemory
 from algos.evaluate import Evaluation
 from algos.guards import Guards
 from algos.judge import evaluate_policies
 from algos.learner import LocalLearner
 from algos.length_penalty import penalise_length
+from algos.memory import free_memory, is_out_of_memory
 from algos.metrics import pair_metrics, turn_metrics, turn_samples
 from algos.opponents import Opponents, make_opponents
 from algos.parallel.ranked import RankedCritic, RankedLearner, ranked_rollout
@@ -215,9 +219,28 @@ class Run:
     ) -> list[Completion]:
         """Generate tokens, by the verb of the learner that the policy belongs to."""
         learner = self.learners.get(policy.name)
-        if learner is None:  # an opponent
-            return policy.sample(prompts, params=params, seeds=seeds)
-        return learner.sample(policy, prompts, params=params, seeds=seeds)
+        sample = policy.sample if learner is None else partial(learner.sample, policy)  # without one it is an opponent
+        try:
+            return sample(prompts, params=params, seeds=seeds)
+        except BaseException as error:
+            if not (is_out_of_memory(error) and isinstance(self.engine, TorchEngine)):
+                raise
+        free_memory()  # out of the handler, whose traceback holds what there is no memory for
+        fewer = max(1, min(len(prompts), self.engine.max_rows or len(prompts)) // 2)
+        self.engine.max_rows = fewer
+        self.guards.tell(
+            "out_of_memory", f"{len(prompts)} rows can't be sampled side by side: {fewer} are from now on", policy=policy.name
+        )
+        try:
+            return sample(prompts, params=params, seeds=seeds)
+        except BaseException as error:
+            if not is_out_of_memory(error):
+                raise
+            longest = max(map(len, prompts)) + params.max_tokens
+            raise OutOfMemory(
+                f"{policy.name} can't sample {fewer} rows of up to {longest} tokens side by side ({error}): set a smaller max_rows "
+                "or max_tokens"
+            ) from error
 
 
 def _was_cut(turn: Turn) -> bool:

@@ -30,7 +30,7 @@ from safetensors import SafetensorError
 from agon_env.types import EMPTY
 from algos.contest_log import CONTESTS, contest_lines
 from algos.contest_view import contest_text
-from algos.cut_back import cut_events, cut_lines
+from algos.cut_back import cut_back, log_sizes
 from algos.errors import FolderFailed
 from algos.events import Event
 from algos.loggers import LOGGERS, LoggedRun, LoggerName
@@ -49,11 +49,15 @@ LOGS = ("metrics.jsonl", CONTESTS, EVENTS)
 class RunFolder:
     """Writes the files of one run."""
 
+    shortened: Sequence[str] = ()
+    """Logs that are shorter than they were when the run was saved; what is missing in them stays missing."""
+
     def __init__(
         self,
         path: Path,
         *,
         first_step: int = 0,
+        logged: Mapping[str, int] = EMPTY,
         log: Sequence[LoggerName] = ("tensorboard",),
         config: Mapping[str, Any] = EMPTY,
     ) -> None:
@@ -61,7 +65,8 @@ class RunFolder:
 
         Args:
             path: the folder.
-            first_step: what was logged for this step and later ones is dropped: a resumed run logs it again.
+            first_step: where the run begins, or goes on.
+            logged: the size that each log had then (`sync`): what it holds beyond it is dropped, and logged again.
             log: who is shown the metrics as well; see `algos.loggers`.
             config: of the run, as plain JSON values; told to loggers.
 
@@ -71,9 +76,7 @@ class RunFolder:
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._lock = lock(path)
-        for name in LOGS:
-            cut_lines(path / name, first_step)
-        cut_events(path, first_step)
+        self.shortened = cut_back(path, LOGS, logged)
         self._logs = {name: open(path / name, "a", encoding="utf-8") for name in LOGS}  # noqa: SIM115
         self._loggers = [LOGGERS[name](LoggedRun(path, config, first_step)) for name in log]
 
@@ -130,13 +133,14 @@ class RunFolder:
         finally:
             self._lock.close()
 
-    def sync(self) -> None:
-        """Make sure that what was logged so far survives a power cut."""
+    def sync(self) -> dict[str, int]:
+        """Make sure that what was logged so far survives a power cut; return the size of each log."""
         for log in self._logs.values():
             log.flush()
             os.fsync(log.fileno())
         for logger in self._loggers:
             logger.flush()
+        return log_sizes(self.path, LOGS)
 
     def _write_line(self, name: str, line: str) -> None:
         self._logs[name].write(line + "\n")
@@ -171,8 +175,9 @@ class NoFolder(RunFolder):
     def log_session(self, *, step: int) -> None:
         """Do nothing."""
 
-    def sync(self) -> None:
+    def sync(self) -> dict[str, int]:
         """Do nothing."""
+        return {}
 
     def close(self) -> None:
         """Do nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import platform
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -67,13 +67,16 @@ def _train(config: TrainConfig, resume: Path | None, console: RunConsole) -> Pat
             console.say(difference)
     run = Run.of(config)
     path = resume or run.ranks.of_first(_new_folder(config))
+    logged: Mapping[str, int] = {}
     if resume is not None:
-        load_checkpoint(run, resume, on_skip=lambda why: run.guards.tell("checkpoint_skipped", why))
+        logged = load_checkpoint(run, resume, on_skip=lambda why: run.guards.tell("checkpoint_skipped", why))
     first = run.step
-    with writing(path), closing(_open(run, path)) as folder:
+    with writing(path), closing(_open(run, path, logged)) as folder:
         try:
             folder.write("config.json", config.to_dict())
             folder.log_session(step=first)
+            for name in folder.shortened:
+                console.say(f"{name} is shorter than when the checkpoint was saved: what is missing in it stays missing")
             console.banner("agon-env", banner_facts(run, path))
             _begin(run, folder, console)
             learned = _steps(run, folder, console)
@@ -89,10 +92,10 @@ def _train(config: TrainConfig, resume: Path | None, console: RunConsole) -> Pat
     return path
 
 
-def _open(run: Run, path: Path) -> RunFolder:
+def _open(run: Run, path: Path, logged: Mapping[str, int]) -> RunFolder:
     if not run.ranks.first:
         return NoFolder(path)
-    return RunFolder(path, first_step=run.step, log=run.config.log, config=run.config.to_dict())
+    return RunFolder(path, first_step=run.step, logged=logged, log=run.config.log, config=run.config.to_dict())
 
 
 def _begin(run: Run, folder: RunFolder, console: RunConsole) -> None:
@@ -158,8 +161,7 @@ def _save(run: Run, folder: RunFolder) -> None:
     run.guards.bases.check()
     if run.ranks.first:
         run.guards.check_disk(folder.path)
-        folder.sync()
-        save_checkpoint(run, folder.path, keep=run.config.keep_checkpoints)
+        save_checkpoint(run, folder.path, logged=folder.sync(), keep=run.config.keep_checkpoints)
 
 
 def _report(events: Sequence[Event], folder: RunFolder, console: RunConsole) -> None:

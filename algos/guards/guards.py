@@ -65,6 +65,7 @@ class Guards:
         self._skipped_in_a_row: Counter[str] = Counter()
         self._events: list[Event] = []
         self._disk_is_low = False
+        self._budgets = {name: learner.token_budget for name, learner in learners.items()}
 
     folder: Path | None
     """Where batches that could not be learned from are saved; None saves none."""
@@ -149,6 +150,15 @@ class Guards:
         if stats.get("rows_computed") and not stats.get("skipped"):
             self._skipped_in_a_row.pop(policy.name, None)
         self._idle.updated(policy.name)
+        now = self._learners[policy.name].token_budget
+        before, self._budgets[policy.name] = self._budgets[policy.name], now
+        if now < before:
+            self._tell(
+                "out_of_memory",
+                f"there was no memory for micro-batches of {before} tokens, so they have {now} from now on; the gradient is "
+                "the same. Set optim.token_budget to that, or optim.recompute",
+                policy=policy.name,
+            )
 
     # --- the whole run ------------------------------------------------------------------------------
 

@@ -87,12 +87,14 @@ def test_a_checkpoint_of_other_policies_is_refused(tmp_path):
 
 def test_t59_steps_that_are_done_again_are_logged_once(tmp_path):
     folder = RunFolder(tmp_path)
-    for step in range(3):
+    folder.log(0, {"loss": 0.0})
+    logged = folder.sync()
+    for step in (1, 2):
         folder.log(step, {"loss": float(step)})
     folder.close()
     with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"step": 3, "lo')  # the machine went down here; the last checkpoint was that after step 0
-    folder = RunFolder(tmp_path, first_step=1)
+    folder = RunFolder(tmp_path, first_step=1, logged=logged)
     folder.log(1, {"loss": float("nan")})
     folder.close()
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]

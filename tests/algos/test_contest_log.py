@@ -12,7 +12,7 @@ import agon_env
 from agon_env.errors import TranscriptError
 from agon_env.transcript import replay
 from algos.contest_log import contest_lines, duel, read_contests
-from algos.cut_back import cut_lines
+from algos.cut_back import cut_back, log_sizes
 from algos.run import Run
 from algos.run_folder import RunFolder
 
@@ -66,6 +66,8 @@ def test_steps_that_are_made_again_are_logged_once(model: Path, tmp_path: Path) 
             steps.append(run.advance())
             folder.log(step, steps[step][0])
             folder.log_contests(step, steps[step][1])
+            if step == 0:
+                logged = folder.sync()
         folder.close()
         whole = (tmp_path / "contests.jsonl").read_bytes()
         with open(tmp_path / "contests.jsonl", "ab") as file:
@@ -73,7 +75,9 @@ def test_steps_that_are_made_again_are_logged_once(model: Path, tmp_path: Path) 
         (events,) = tmp_path.glob("events.out.*")
         with open(events, "ab") as file:
             file.write(b"\x07")
-        folder = RunFolder(tmp_path, first_step=1)
+        (tmp_path / "events.out.tfevents.9.of.a.start.that.saved.nothing").write_bytes(events.read_bytes())
+        folder = RunFolder(tmp_path, first_step=1, logged=logged)
+        assert folder.shortened == []
         for step in (1, 2):
             folder.log(step, steps[step][0])
             folder.log_contests(step, steps[step][1])
@@ -86,23 +90,18 @@ def test_steps_that_are_made_again_are_logged_once(model: Path, tmp_path: Path) 
     assert sum(file.read_bytes().count(b"alice/reward\x15") for file in tmp_path.glob("events.out.*")) == 3
 
 
-@pytest.mark.parametrize(
-    ("lines", "first_step", "kept"),
-    [
-        (b"", 0, b""),
-        (b'{"step": 0}\n{"step": 0}\n{"step": 10}\n', 1, b'{"step": 0}\n{"step": 0}\n'),
-        (b'{"step": 0}\n{"step": 1', 5, b'{"step": 0}\n'),
-        (b'{"step": 0}\n\x00\x00\x00\x00\n{"step": 1}\n', 5, b'{"step": 0}\n'),
-        (b'{"step": 0, "text": "{\\"step\\": 9}"}\n', 5, b'{"step": 0, "text": "{\\"step\\": 9}"}\n'),
-    ],
-)
-def test_lines_are_cut_before_the_first_that_is_torn_or_too_late(
-    tmp_path: Path, lines: bytes, first_step: int, kept: bytes
-) -> None:
-    file = tmp_path / "log.jsonl"
-    file.write_bytes(lines)
-    cut_lines(file, first_step)
-    assert file.read_bytes() == kept
+def test_logs_are_cut_to_what_they_were(tmp_path: Path) -> None:
+    names = ("longer", "same", "shorter", "gone", "new")
+    for name in names[:4]:
+        (tmp_path / name).write_bytes(b"one\ntwo\n")
+    sizes = log_sizes(tmp_path, names)
+    (tmp_path / "longer").write_bytes(b"one\ntwo\nthr")
+    (tmp_path / "shorter").write_bytes(b"one\n")
+    (tmp_path / "gone").unlink()
+    (tmp_path / "new").write_bytes(b"one\n")
+    assert cut_back(tmp_path, names, sizes) == ["gone", "shorter"]
+    left = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert left == {"longer": b"one\ntwo\n", "same": b"one\ntwo\n", "shorter": b"one\n"}
 
 
 def test_a_foreign_line_is_named(tmp_path: Path) -> None:
