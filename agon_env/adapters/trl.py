@@ -134,8 +134,8 @@ class Rollout:
         over = contest.done
         messages = ({"role": "user", "content": contest.render()},) if over else contest.observe().messages
         self.prompt_ids = self._tokens(messages, add_generation_prompt=True)
-        eos: int = self.tokenizer.eos_token_id
-        self.completion_ids: list[int] = [eos] if over else []
+        self.ends: frozenset[int] = frozenset(trainer.eos_token_ids)
+        self.completion_ids: list[int] = [self.tokenizer.eos_token_id] if over else []
         self.env_mask: list[int] = [0] if over else []
         self.logprobs: list[float] | None = [0.0] if over else []
 
@@ -148,21 +148,24 @@ class Rollout:
         """Play what the model has sampled."""
         self._append(ids, logprobs, own=1)
         text = self.tokenizer.decode(ids, skip_special_tokens=True)
-        self.contest.step(Action(text, truncated=not ids or ids[-1] != self.tokenizer.eos_token_id))
+        self.contest.step(Action(text, truncated=not ids or ids[-1] not in self.ends))
 
     def read_on(self) -> None:
         """Append what the contest says before the seat's next turn, as the template writes it after an answer."""
         if self.contest.done:
             return
-        eos: int = self.tokenizer.eos_token_id
-        if self.completion_ids[-1] != eos:
-            self._append([eos], None, own=0)
+        if self.completion_ids[-1] not in self.ends:
+            self._append([self.tokenizer.eos_token_id], None, own=0)
         before: list[Message] = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
         head = self._tokens(before, add_generation_prompt=False)
-        last_eos = len(head) - 1 - head[::-1].index(eos)
+        # what the model ends its answers with is in the completion already; a line feed after it is not
+        answered = max((place for place, token in enumerate(head) if token in self.ends), default=len(head) - 1) + 1
         # the whole prompt stands in every observation; a second system message would upset many templates
         said: Message = {"role": "user", "content": self.contest.observe().text}
-        self._append(self._tokens([*before, said], add_generation_prompt=True)[last_eos + 1 :], None, own=0)
+        whole = self._tokens([*before, said], add_generation_prompt=True)
+        if whole[:answered] != head[:answered]:
+            raise Error("this chat template rewrites earlier turns; contests of several turns need one that only adds to them")
+        self._append(whole[answered:], None, own=0)
 
     def _append(self, ids: list[int], logprobs: list[float] | None, *, own: int) -> None:
         self.completion_ids += ids

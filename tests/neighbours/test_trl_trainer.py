@@ -157,6 +157,7 @@ class Trainer:
 
     def __init__(self, tokenizer, says, logprobs=True):
         self.processing_class, self.says, self.knows = tokenizer, says, logprobs
+        self.eos_token_ids = [tokenizer.eos_token_id]
         self.read = []
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations):
@@ -185,6 +186,13 @@ def test_a_rollout_of_several_turns_masks_what_the_contest_says(tokenizer):
     stones = [int(part.split()[-1]) for part in last.split(" stones are left.")[:-1]]
     assert [before - after for before, after in itertools.pairwise(stones)] == [3] * (len(own) - 1)
     assert last.endswith("<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_a_template_that_rewrites_earlier_turns_is_refused(tokenizer):
+    tokenizer.chat_template = "{{ messages | length }} turns: {{ messages[-1].content }}<|im_end|>"
+    game = agon_env.to_trl(Nim(), rivals=lambda observation: "1")
+    with pytest.raises(Error, match="rewrites earlier turns"):
+        game.rollout_func([row(3)], Trainer(tokenizer, "2"))
 
 
 def test_without_logprobs_there_are_none(tokenizer):
