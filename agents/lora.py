@@ -2,8 +2,7 @@
 
 Composed of modules, as PEFT does it, the sum base + scale · B(A x) writes the wide output three times and its gradient
 as often. Here the adapters are merged into a scratch copy of the weights where that is smaller than the outputs, else the
-low-rank product is added in place by the matrix product itself, in both directions. Layers with the same input are one
-product.
+low-rank product is added in place by the matrix product itself, in both directions.
 
 Dimension suffixes: N tokens, I inputs, O outputs of all layers, K ranks of all layers.
 """
@@ -33,71 +32,108 @@ class LoraWeights:
     """alpha / rank."""
 
 
-def lora_linear(x: Tensor, *layers: LoraWeights) -> Tensor:
-    """Return x Wᵀ + bias + scale · (x Aᵀ) Bᵀ of some layers side by side, with gradients to x and to every A and B.
+class MergedLinear:
+    """Linear layers with the same input as one, their adapters merged into a copy of the weights; outside of autograd.
+
+    A layer that stands alone and is not adapted is not copied.
+    """
+
+    def __init__(self, layers: Sequence[LoraWeights]) -> None:
+        """Merge at least one layer; the factors may not change as long as this is used."""
+        self.layers = layers
+        self.factors = [factor for layer in layers for factor in layer.factors or ()]
+        """A and B of each adapted layer."""
+        self._weight_OI = _merged(layers)
+        self._bias_O = _biases(layers)
+        self._stacked = _stacked(layers) if self.factors else None
+
+    def __call__(self, x_NI: Tensor) -> Tensor:
+        """Return x (W + scale · B A)ᵀ + bias of all layers side by side, shape (N, O)."""
+        return product(x_NI, self._weight_OI, self._bias_O)
+
+    def input_grad(self, grad_NO: Tensor) -> Tensor:
+        """Return the gradient to the input, shape (N, I)."""
+        return product(grad_NO, self._weight_OI.T)
+
+    def factor_grads(self, grad_NO: Tensor, x_NI: Tensor) -> list[Tensor]:
+        """Return the gradients to `factors`."""
+        if self._stacked is None:
+            return []
+        a_KI, b_KO = self._stacked
+        return _factor_grads(self.layers, grad_NO, x_NI, low_NK=product(x_NI, a_KI), grad_low_NK=product(grad_NO, b_KO))
+
+
+def lora_linear(x: Tensor, layer: LoraWeights) -> Tensor:
+    """Return x Wᵀ + bias + scale · (x Aᵀ) Bᵀ, with gradients to x, A and B.
 
     Args:
-        x: inputs of the layers, of any shape that ends in I.
-        layers: at least one; all take I inputs. Their weights and biases take no gradient.
+        x: of any shape that ends in I.
+        layer: its weight and bias take no gradient.
     """
-    factors = [factor for layer in layers for factor in layer.factors or ()]
-    if not factors and len(layers) == 1:
-        return frozen_linear(x, layers[0].weight_OI, layers[0].bias_O)
-    if torch.is_grad_enabled() and (x.requires_grad or any(factor.requires_grad for factor in factors)):
-        return _LoraLinear.apply(x, layers, *factors)
+    if layer.factors is None:
+        return frozen_linear(x, layer.weight_OI, layer.bias_O)
+    if torch.is_grad_enabled() and (x.requires_grad or any(factor.requires_grad for factor in layer.factors)):
+        return _LoraLinear.apply(x, layer, *layer.factors)
     with torch.no_grad():
-        return _forward(x.flatten(0, -2), layers)[0].view(*x.shape[:-1], -1)
+        return _forward(x.flatten(0, -2), layer)[0].view(*x.shape[:-1], -1)
 
 
 class _LoraLinear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, layers: Sequence[LoraWeights], *factors: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, layer: LoraWeights, *factors: Tensor) -> Tensor:
         x_NI = x.flatten(0, -2)
-        out_NO, low_NK = _forward(x_NI, layers)
+        out_NO, low_NK = _forward(x_NI, layer)
         ctx.save_for_backward(x_NI, low_NK, *factors)
-        ctx.layers = layers
+        ctx.layer = layer
         return out_NO.view(*x.shape[:-1], -1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x_NI, low_NK, *_ = ctx.saved_tensors  # raises if a factor was changed in the meantime
-        layers: Sequence[LoraWeights] = ctx.layers
+        layer: LoraWeights = ctx.layer
         grad_NO = grad.flatten(0, -2)
-        grad_x = None
-        if not any(layer.factors for layer in layers):
-            return product(grad_NO, _merged(layers).T).view(*grad.shape[:-1], -1), None
-        a_KI, b_KO = _stacked(layers)
+        a_KI, b_KO = _stacked([layer])
         grad_low_NK = product(grad_NO, b_KO)
+        grad_x = None
         if ctx.needs_input_grad[0]:
             if low_NK is None:
-                grad_NI = product(grad_NO, _merged(layers).T)
+                grad_NI = product(grad_NO, _merged([layer]).T)
             else:
-                grad_NI = product(grad_NO, layers[0].weight_OI.T).addmm_(grad_low_NK, a_KI)
+                grad_NI = product(grad_NO, layer.weight_OI.T).addmm_(grad_low_NK, a_KI)
             grad_x = grad_NI.view(*grad.shape[:-1], -1)
         if low_NK is None:
             low_NK = product(x_NI, a_KI)
-        # With the few rows of the factors first, oneDNN is several times as fast as the other way round.
-        grad_a_KI, grad_b_KO = product(grad_low_NK.T, x_NI.T), product(low_NK.T, grad_NO.T)
-        grads: list[Tensor] = []
-        for layer, rows, columns in _blocks(layers):
-            grads += grad_a_KI[rows], grad_b_KO[rows, columns].T * layer.scale
-        return grad_x, None, *grads
+        return grad_x, None, *_factor_grads([layer], grad_NO, x_NI, low_NK=low_NK, grad_low_NK=grad_low_NK)
 
 
-def _forward(x_NI: Tensor, layers: Sequence[LoraWeights]) -> tuple[Tensor, Tensor | None]:
+def _forward(x_NI: Tensor, layer: LoraWeights) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and the low-rank products if they were needed."""
-    first = layers[0]
+    assert layer.factors is not None
     wide = torch.finfo(x_NI.dtype).bits >= 32  # narrow types would round small adapters away
-    if len(layers) > 1 or first.factors is None or (wide and len(x_NI) >= x_NI.shape[1]):
-        return product(x_NI, _merged(layers), _biases(layers)), None
-    a_KI, b_OK = first.factors
+    if wide and len(x_NI) >= x_NI.shape[1]:
+        return product(x_NI, _merged([layer]), layer.bias_O), None
+    a_KI, b_OK = layer.factors
     low_NK = product(x_NI, a_KI)
-    return product(x_NI, first.weight_OI, first.bias_O).addmm_(low_NK, b_OK.T, alpha=first.scale), low_NK
+    return product(x_NI, layer.weight_OI, layer.bias_O).addmm_(low_NK, b_OK.T, alpha=layer.scale), low_NK
+
+
+def _factor_grads(
+    layers: Sequence[LoraWeights], grad_NO: Tensor, x_NI: Tensor, *, low_NK: Tensor, grad_low_NK: Tensor
+) -> list[Tensor]:
+    """Return the gradients to A and B of each adapted layer."""
+    # With the few rows of the factors first, oneDNN is several times as fast as the other way round.
+    grad_a_KI, grad_b_KO = product(grad_low_NK.T, x_NI.T), product(low_NK.T, grad_NO.T)
+    grads: list[Tensor] = []
+    for layer, rows, columns in _blocks(layers):
+        grads += grad_a_KI[rows], grad_b_KO[rows, columns].T * layer.scale
+    return grads
 
 
 def _merged(layers: Sequence[LoraWeights]) -> Tensor:
     """Return W + scale · B A of all layers, one above the other, shape (O, I)."""
+    if len(layers) == 1 and layers[0].factors is None:
+        return layers[0].weight_OI
     widths = [len(layer.weight_OI) for layer in layers]
     merged_OI = layers[0].weight_OI.new_empty(sum(widths), layers[0].weight_OI.shape[1])
     for layer, part_OI in zip(layers, merged_OI.split(widths), strict=True):

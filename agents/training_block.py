@@ -1,17 +1,21 @@
 """The common block in training: what `engines.common_block` is to decoding, with gradients.
 
 The modules of transformers write every intermediate of a norm, a rotation or a gate to memory, and autograd keeps them.
-Here each is one step with a backward pass of its own, and layers with the same input are one product (`agents.lora`).
-Attention stays the model's own. `fuse` has a model's layers go this way where that comes to the same.
+Here what stands before attention is one step with a backward pass of its own, and so is what stands after it; layers with
+the same input are one product, on weights with the adapter merged into them. Attention stays the model's own. `fuse` has
+a model's layers go this way where that comes to the same, and `merged_once` keeps the merged weights for a while.
 
-Dimension suffixes: B rows, S positions, D hidden width, H query heads, K key-value heads, X heads of both kinds, W width
-of a head, I width of the MLP.
+Dimension suffixes: B rows, S positions, D hidden width, H query heads, K key-value heads, X heads of both kinds, Y these
+and the values, W width of a head, I width of the MLP.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -24,16 +28,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from agents.adapters import weights_for
-from agents.engines.common_block import HeadNorm, is_common
-from agents.lora import LoraWeights, lora_linear
+from agents.engines.common_block import HeadNorm, Norm, inverse_rms, is_common, linear_bytes, linear_groups
+from agents.lora import LoraWeights, MergedLinear
 
-_LINEARS = (
-    ("self_attn", ("q_proj", "k_proj", "v_proj")),
-    ("self_attn", ("o_proj",)),
-    ("mlp", ("gate_proj", "up_proj")),
-    ("mlp", ("down_proj",)),
-)
-"""The linear layers of a block, those with the same input together."""
 _FORWARD_RECOMPUTES = "__call__" not in vars(GradientCheckpointingLayer)
 """Whether it is the `forward` of transformers' layers, which is replaced here, that sees to activation checkpointing."""
 Attend: TypeAlias = Callable[..., tuple[Tensor, Tensor | None]]
@@ -43,19 +40,22 @@ _CACHES = ("cache", "past_key_values")
 
 
 @torch.no_grad()
-def fuse(model: PreTrainedModel) -> bool:
+def fuse(model: PreTrainedModel, *, scratch_bytes: int) -> bool:
     """Compute the layers of a model of common blocks by fused steps, in passes without a cache.
 
     Two models may be made of the same modules and multiply them otherwise, so a few tokens are computed in both ways.
 
     Args:
         model: frozen but for its adapters.
+        scratch_bytes: most memory for the merged weights; the layers of a larger model stay as they are.
 
     Returns:
         Whether the layers are fused now; else they are as they were.
     """
     decoder = model.get_decoder()
-    if not is_common(model) or any(_weights(layer, decoder.embed_tokens.weight) is None for layer in decoder.layers):
+    if not is_common(model) or linear_bytes(model) > scratch_bytes:
+        return False
+    if any(_weights(layer, decoder.embed_tokens.weight) is None for layer in decoder.layers):
         return False
     ids_BS = torch.arange(22, device=model.device).view(2, 11) * 7 % model.config.vocab_size
     layers: Any = decoder.layers
@@ -72,25 +72,55 @@ def fuse(model: PreTrainedModel) -> bool:
     return agrees
 
 
-def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Return x / sqrt(mean(x²) + eps) · weight over the last dimension; the weight takes no gradient."""
-    return _RmsNorm.apply(x, weight, eps)
+@contextmanager
+def merged_once() -> Iterator[None]:
+    """Keep the merged weights of fused layers for the block, however often the layers are computed in it."""
+    token = _kept.set({})
+    try:
+        yield
+    finally:
+        _kept.reset(token)
 
 
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Return the rotary embedding of x: pairs of places i and i + W/2 turned by their angle.
+@dataclass(frozen=True)
+class Block:
+    """The weights of one layer under one adapter."""
 
-    Args:
-        x: of any shape that ends in W.
-        cos: broadcast to it.
-        sin: likewise, negative in the first half of W.
-    """
-    return _Rotate.apply(x, cos, sin)
+    norm: Norm
+    qkv: MergedLinear
+    qk_norm: HeadNorm | None
+    out: MergedLinear
+    mlp_norm: Norm
+    gate_up: MergedLinear
+    act: nn.Module
+    down: MergedLinear
+    width: int
+    """Of a head."""
+    kv_heads: int
+
+    @classmethod
+    def of(cls, layer: Any, weights: Sequence[Sequence[LoraWeights]]) -> Block:
+        """Merge the weights of a layer's groups of linear layers."""
+        attention = layer.self_attn
+        width: int = attention.head_dim
+        heads, kv_heads = (len(linear.weight_OI) // width for linear in weights[0][:2])
+        qkv, out, gate_up, down = map(MergedLinear, weights)
+        head_norms = [(attention.q_norm, heads), (attention.k_norm, kv_heads)] if hasattr(attention, "q_norm") else []
+        return cls(
+            norm=Norm.of(layer.input_layernorm),
+            qkv=qkv,
+            qk_norm=HeadNorm.of(head_norms) if head_norms else None,
+            out=out,
+            mlp_norm=Norm.of(layer.post_attention_layernorm),
+            gate_up=gate_up,
+            act=layer.mlp.act_fn,
+            down=down,
+            width=width,
+            kv_heads=kv_heads,
+        )
 
 
-def swiglu(gate_up: Tensor) -> Tensor:
-    """Return silu(gate) · up of a tensor whose last dimension holds both side by side."""
-    return _SwiGlu.apply(gate_up)
+_kept: ContextVar[dict[nn.Module, tuple[object, Block]] | None] = ContextVar("kept", default=None)
 
 
 def _layer_forward(layer: Any, hidden_states: Tensor, **kwargs: Any) -> Tensor:
@@ -99,118 +129,154 @@ def _layer_forward(layer: Any, hidden_states: Tensor, **kwargs: Any) -> Tensor:
     attend = ALL_ATTENTION_FUNCTIONS.get(layer.self_attn.config._attn_implementation)
     if weights is None or attend is None or any(kwargs.get(name) is not None for name in _CACHES):
         return type(layer).forward(layer, hidden_states, **kwargs)
+    with torch.no_grad():
+        block = _block(layer, weights)
 
     def run(x_BSD: Tensor) -> Tensor:
-        return _fused(layer, x_BSD, weights=weights, attend=attend, **kwargs)
+        return _fused(layer.self_attn, block, x_BSD, attend=attend, **kwargs)
 
     if _FORWARD_RECOMPUTES and layer.gradient_checkpointing and layer.training and torch.is_grad_enabled():
         return layer._gradient_checkpointing_func(run, hidden_states)
     return run(hidden_states)
 
 
-def _fused(layer: Any, x_BSD: Tensor, *, weights: Sequence[Sequence[LoraWeights]], attend: Attend, **kwargs: Any) -> Tensor:
-    qkv, out, gate_up, down = weights
-    x_BSD = x_BSD + lora_linear(_attention(layer, x_BSD, qkv, attend, **kwargs), *out)
-    wide = lora_linear(_norm(layer.post_attention_layernorm, x_BSD), *gate_up)
-    return x_BSD + lora_linear(_gated(layer.mlp.act_fn, wide), *down)
+def _block(layer: nn.Module, weights: Sequence[Sequence[LoraWeights]]) -> Block:
+    """Return the merged weights of a layer, the kept ones where they are still true."""
+    kept = _kept.get()
+    if kept is None:
+        return Block.of(layer, weights)
+    factors = [factor for group in weights for linear in group for factor in linear.factors or ()]
+    state = [(id(factor), factor._version) for factor in factors]
+    if layer not in kept or kept[layer][0] != state:
+        kept[layer] = state, Block.of(layer, weights)
+    return kept[layer][1]
 
 
-def _attention(
-    layer: Any,
+def _fused(
+    attention: Any,
+    block: Block,
     x_BSD: Tensor,
-    qkv: Sequence[LoraWeights],
-    attend: Attend,
     *,
+    attend: Attend,
     position_embeddings: tuple[Tensor, Tensor],
     attention_mask: Tensor | None = None,
     **kwargs: Any,
 ) -> Tensor:
-    """Return what the tokens attend to, before it is projected, shape (B, S, H · W)."""
-    attention = layer.self_attn
-    width: int = attention.head_dim
-    heads, kv_heads = (len(weights.weight_OI) // width for weights in qkv[:2])
     cos_BSW, sin_BSW = position_embeddings
-    sign_W = cos_BSW.new_ones(width)
-    sign_W[: width // 2] = -1
-    qkv_BSXW = lora_linear(_norm(layer.input_layernorm, x_BSD), *qkv).unflatten(-1, (-1, width))
-    qk_BSXW, v_BSKW = qkv_BSXW.split([heads + kv_heads, kv_heads], 2)
-    if hasattr(attention, "q_norm"):
-        norm = HeadNorm.of([(attention.q_norm, heads), (attention.k_norm, kv_heads)])
-        qk_BSXW = rms_norm(qk_BSXW, norm.weight_XW, norm.eps)
-    qk_BSXW = rotate(qk_BSXW, cos_BSW[:, :, None], (sin_BSW * sign_W)[:, :, None])
-    q_BHSW, k_BKSW, v_BKSW = (x.transpose(1, 2) for x in (*qk_BSXW.split([heads, kv_heads], 2), v_BSKW))
+    sign_W = cos_BSW.new_ones(block.width)
+    sign_W[: block.width // 2] = -1
+    angles = cos_BSW[:, :, None], (sin_BSW * sign_W)[:, :, None]
+    qkv_BSYW = _BeforeAttention.apply(x_BSD, block, *angles, *block.qkv.factors)
+    heads = qkv_BSYW.shape[2] - 2 * block.kv_heads
+    q_BHSW, k_BKSW, v_BKSW = qkv_BSYW.transpose(1, 2).split([heads, block.kv_heads, block.kv_heads], 1)
     dropout = attention.attention_dropout if attention.training else 0.0
     mixed_BSHW, _ = attend(
         attention, q_BHSW, k_BKSW, v_BKSW, attention_mask, dropout=dropout, scaling=attention.scaling, **kwargs
     )
-    return mixed_BSHW.flatten(2)
+    factors = [*block.out.factors, *block.gate_up.factors, *block.down.factors]
+    return _AfterAttention.apply(mixed_BSHW.flatten(2), x_BSD, block, *factors)
 
 
 def _weights(layer: Any, x: Tensor) -> list[list[LoraWeights]] | None:
     """Return what each group of linear layers with one input multiplies by; None where any of them is odd."""
-    found = [[weights_for(getattr(getattr(layer, part), name), x) for name in names] for part, names in _LINEARS]
+    found = [[weights_for(module, x) for module in group] for group in linear_groups(layer)]
     usual = [[weights for weights in group if weights is not None] for group in found]
-    return usual if all(map(len, usual)) and list(map(len, usual)) == list(map(len, found)) else None
+    return usual if list(map(len, usual)) == list(map(len, found)) else None
 
 
-def _norm(module: Any, x: Tensor) -> Tensor:
-    return rms_norm(x, module.weight, module.variance_epsilon)
+class _BeforeAttention(torch.autograd.Function):
+    """Hidden states → queries, keys and values of all heads: norm, product, norm of the heads, rotation."""
+
+    @staticmethod
+    def forward(ctx: Any, x_BSD: Tensor, block: Block, cos: Tensor, sin: Tensor, *factors: Tensor) -> Tensor:
+        inverse = inverse_rms(x_BSD, block.norm.eps)
+        normed_ND = (x_BSD * inverse).mul_(block.norm.weight).flatten(0, -2)
+        qkv_BSYW = block.qkv(normed_ND).view(*x_BSD.shape[:-1], -1, block.width)
+        qk_BSXW = qkv_BSYW[..., : -block.kv_heads, :]
+        unit_BSXW = head_inverse = None
+        plain = qk_BSXW
+        if block.qk_norm is not None:
+            head_inverse = inverse_rms(qk_BSXW, block.qk_norm.eps)
+            unit_BSXW = qk_BSXW * head_inverse
+            plain = unit_BSXW * block.qk_norm.weight_XW
+        turned = plain.roll(block.width // 2, -1)
+        torch.mul(plain, cos, out=qk_BSXW).addcmul_(turned, sin)
+        ctx.save_for_backward(x_BSD, inverse, normed_ND, unit_BSXW, head_inverse, cos, sin, *factors)
+        ctx.block = block
+        return qkv_BSYW
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_BSYW: Tensor) -> tuple[Tensor | None, ...]:
+        x_BSD, inverse, normed_ND, unit_BSXW, head_inverse, cos, sin, *_ = ctx.saved_tensors
+        block: Block = ctx.block
+        to_qkv_BSYW = torch.empty_like(grad_BSYW, memory_format=torch.contiguous_format)
+        to_qkv_BSYW[..., -block.kv_heads :, :] = grad_BSYW[..., -block.kv_heads :, :]
+        grad_qk, to_qk = grad_BSYW[..., : -block.kv_heads, :], to_qkv_BSYW[..., : -block.kv_heads, :]
+        torch.mul(grad_qk, cos, out=to_qk).addcmul_(grad_qk.roll(block.width // 2, -1), sin, value=-1)
+        if block.qk_norm is not None:
+            to_qk.mul_(block.qk_norm.weight_XW)
+            slope = torch.linalg.vecdot(to_qk, unit_BSXW).unsqueeze(-1).div_(block.width)
+            to_qk.addcmul_(unit_BSXW, slope, value=-1).mul_(head_inverse)
+        to_qkv_NO = to_qkv_BSYW.view(len(normed_ND), -1)
+        grad_x = None
+        if ctx.needs_input_grad[0]:
+            grad_x = _norm_backward(block.qkv.input_grad(to_qkv_NO), normed_ND, x_BSD, inverse, block.norm.weight)
+        return grad_x, None, None, None, *block.qkv.factor_grads(to_qkv_NO, normed_ND)
 
 
-def _gated(act: nn.Module, gate_up: Tensor) -> Tensor:
-    if isinstance(act, nn.SiLU | SiLUActivation):
-        return swiglu(gate_up)
+class _AfterAttention(torch.autograd.Function):
+    """What the tokens attend to, and their hidden states → the hidden states after the layer."""
+
+    @staticmethod
+    def forward(ctx: Any, mixed_BSX: Tensor, x_BSD: Tensor, block: Block, *factors: Tensor) -> Tensor:
+        mixed_NX = mixed_BSX.flatten(0, -2)
+        x_ND = block.out(mixed_NX).add_(x_BSD.flatten(0, -2))
+        inverse = inverse_rms(x_ND, block.mlp_norm.eps)
+        normed_ND = (x_ND * inverse).mul_(block.mlp_norm.weight)
+        gate_up = block.gate_up(normed_ND)
+        gate, up = gate_up.chunk(2, -1)
+        ctx.save_for_backward(mixed_NX, x_ND, inverse, normed_ND, gate_up, *factors)
+        ctx.block = block
+        return block.down(block.act(gate) * up).add_(x_ND).view(x_BSD.shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_BSD: Tensor) -> tuple[Tensor | None, ...]:
+        mixed_NX, x_ND, inverse, normed_ND, gate_up, *_ = ctx.saved_tensors
+        block: Block = ctx.block
+        grad_ND = grad_BSD.flatten(0, -2)
+        gated_NI, to_gate_up = _gate_backward(block.act, gate_up, block.down.input_grad(grad_ND))
+        to_x_ND = _norm_backward(block.gate_up.input_grad(to_gate_up), normed_ND, x_ND, inverse, block.mlp_norm.weight)
+        to_x_ND += grad_ND
+        grads = [
+            *block.out.factor_grads(to_x_ND, mixed_NX),
+            *block.gate_up.factor_grads(to_gate_up, normed_ND),
+            *block.down.factor_grads(grad_ND, gated_NI),
+        ]
+        to_mixed = block.out.input_grad(to_x_ND).view(*grad_BSD.shape[:-1], -1) if ctx.needs_input_grad[0] else None
+        return to_mixed, to_x_ND.view(grad_BSD.shape), None, *grads
+
+
+def _norm_backward(grad_ND: Tensor, normed_ND: Tensor, x: Tensor, inverse: Tensor, weight_D: Tensor) -> Tensor:
+    """Return the gradient to the input of a norm, shaped as it; `grad_ND`, that to its output, is used up."""
+    slope_N = torch.linalg.vecdot(grad_ND, normed_ND).div_(x.shape[-1])
+    grad = grad_ND.mul_(weight_D).view(x.shape)
+    return grad.addcmul_(x, slope_N.view(inverse.shape).mul_(inverse), value=-1).mul_(inverse)
+
+
+def _gate_backward(act: nn.Module, gate_up: Tensor, grad_NI: Tensor) -> tuple[Tensor, Tensor]:
+    """Return act(gate) · up once more, and the gradient to gate and up; `grad_NI`, that to the product, is used up."""
     gate, up = gate_up.chunk(2, -1)
-    return act(gate) * up
-
-
-class _RmsNorm(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        inverse = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1]).add_(eps).rsqrt_()
-        ctx.save_for_backward(x, weight, inverse)
-        return (x * inverse).mul_(weight)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        x, weight, inverse = ctx.saved_tensors
-        grad = grad * weight
-        slope = torch.linalg.vecdot(grad, x).unsqueeze(-1).mul_(inverse).mul_(inverse).div_(x.shape[-1])
-        return grad.addcmul_(x, slope, value=-1).mul_(inverse), None, None
-
-
-class _Rotate(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        ctx.save_for_backward(cos, sin)
-        return _turned(x, cos, sin)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        cos, sin = ctx.saved_tensors
-        return _turned(grad, cos, -sin), None, None
-
-
-def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    return (x * cos).addcmul_(x.roll(x.shape[-1] // 2, -1), sin)
-
-
-class _SwiGlu(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, gate_up: Tensor) -> Tensor:
-        ctx.save_for_backward(gate_up)
-        gate, up = gate_up.chunk(2, -1)
-        return F.silu(gate).mul_(up)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (gate_up,) = ctx.saved_tensors
-        gate, up = gate_up.chunk(2, -1)
-        grad_gate_up = torch.empty_like(gate_up)
-        grad_gate, grad_up = grad_gate_up.chunk(2, -1)
-        torch.mul(grad, F.silu(gate), out=grad_up)
-        torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=grad_gate)
-        return grad_gate_up
+    if not isinstance(act, nn.SiLU | SiLUActivation):
+        with torch.enable_grad():
+            gate_up = gate_up.detach().requires_grad_()
+            gate, up = gate_up.chunk(2, -1)
+            gated_NI = act(gate) * up
+        return gated_NI.detach(), torch.autograd.grad(gated_NI, gate_up, grad_NI)[0]
+    to_gate_up = torch.empty_like(gate_up)
+    to_gate, to_up = to_gate_up.chunk(2, -1)
+    active_NI = F.silu(gate)
+    torch.mul(grad_NI, active_NI, out=to_up)
+    torch.ops.aten.silu_backward.grad_input(grad_NI.mul_(up), gate, grad_input=to_gate)
+    return active_NI.mul_(up), to_gate_up

@@ -19,10 +19,11 @@ import torch
 from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from agents.engines.torch import SCRATCH_BYTES
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
-from agents.training_block import fuse
+from agents.training_block import fuse, merged_once
 from algos.batching import Completions, micro_batches, pad_rows, shared_batches
 from algos.errors import OutOfMemory
 from algos.logprobs import check_head, token_logprobs
@@ -107,7 +108,7 @@ class LocalLearner(Learner):
         check_head(base.model)
         with base.use(None):
             self._packs = can_pack(base.model.get_decoder())
-            fuse(base.model)
+            fuse(base.model, scratch_bytes=SCRATCH_BYTES)
         self._recomputed = _enable_recompute(base.model) if self.optim.recompute else []
 
     def sample(
@@ -204,7 +205,7 @@ class LocalLearner(Learner):
         """
         unscored = [Row(row.prompt_ids, row.completion_ids, (0.0,) * len(row.completion_ids), 0.0) for row in rows]
         result: list[tuple[float, ...]] = [()] * len(rows)
-        with torch.no_grad(), self.base.use(policy.name if policy is not None else None):
+        with torch.no_grad(), self.base.use(policy.name if policy is not None else None), merged_once():
             for indices, batched in self._micro_batches(unscored):
                 logp_BT, _ = token_logprobs(self.base.model, batched, temperature=temperature, chunk=self.optim.logit_chunk)
                 for index, logp_T in zip(indices, logp_BT.tolist(), strict=True):
@@ -231,7 +232,7 @@ class LocalLearner(Learner):
         the forward pass that are computed again.
         """
         attention = packed_attention(self.base.model.get_decoder()) if self._packs else nullcontext()
-        with self.base.use(adapter), _training(self._recomputed), attention:
+        with self.base.use(adapter), merged_once(), _training(self._recomputed), attention:
             yield self._micro_batches(rows)
 
     def _accumulate(

@@ -122,6 +122,8 @@ class PolicyOptimizer:
             betas=config.betas,
             eps=config.eps,
             weight_decay=config.weight_decay,
+            # One pass over each parameter instead of a dozen. On a GPU it wants its counters there.
+            fused=all(parameter.device.type == "cpu" for parameter in self.parameters.values()),
         )
 
     def step(self) -> Stats:

@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from agents.engines.projections import Projection, Tokens, can_pack, linear_of, project
@@ -27,6 +26,12 @@ SHARE_BYTES = 2**26
 SHARE_RANK = 16
 """Likewise, the least width of the model for each rank of the adapters together."""
 
+_LINEARS = (
+    ("self_attn", ("q_proj", "k_proj", "v_proj")),
+    ("self_attn", ("o_proj",)),
+    ("mlp", ("gate_proj", "up_proj")),
+    ("mlp", ("down_proj",)),
+)
 _FIXED_ROTARY = ("default", "linear", "llama3", "yarn")
 """Kinds of rotary embedding whose angles do not depend on the length of the text."""
 
@@ -39,11 +44,17 @@ class Norm:
     """Root-mean-square normalisation of the last dimension."""
 
     weight: Tensor
-    eps: float
+    eps: Tensor
+
+    @classmethod
+    def of(cls, module: Any) -> Norm:
+        """Read the module of transformers."""
+        weight = module.weight.detach()
+        return cls(weight, weight.new_tensor(module.variance_epsilon))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise."""
-        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        return (x * inverse_rms(x, self.eps)).mul_(self.weight)
 
 
 @dataclass(frozen=True)
@@ -51,17 +62,23 @@ class HeadNorm:
     """The same for every head, with weights of its own."""
 
     weight_XW: Tensor
-    eps: float
+    eps: Tensor
 
     @classmethod
     def of(cls, norms_and_heads: Sequence[tuple[Any, int]]) -> HeadNorm:
         """Join the norms of some heads each."""
         weights = [norm.weight.detach().expand(heads, -1) for norm, heads in norms_and_heads]
-        return cls(torch.cat(weights), norms_and_heads[0][0].variance_epsilon)
+        return cls(torch.cat(weights), weights[0].new_tensor(norms_and_heads[0][0].variance_epsilon))
 
     def __call__(self, x_NXW: Tensor) -> Tensor:
         """Normalise."""
-        return F.rms_norm(x_NXW, x_NXW.shape[-1:], None, self.eps).mul_(self.weight_XW)
+        return (x_NXW * inverse_rms(x_NXW, self.eps)).mul_(self.weight_XW)
+
+
+def inverse_rms(x: Tensor, eps: Tensor) -> Tensor:
+    """Return 1 / sqrt(mean(x²) + eps) over the last dimension, which stays: in half of the steps that torch takes on a CPU."""
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return torch.addcmul(eps, norm, norm, value=1 / x.shape[-1]).rsqrt_()
 
 
 @dataclass(frozen=True)
@@ -90,7 +107,7 @@ class LeanModel:
             scratch_bytes: most memory for a copy of the weights; a larger model's are used where they are.
         """
         decoder, head = model.get_decoder(), model.get_output_embeddings()
-        copy = can_pack(decoder.embed_tokens.weight) and _linear_bytes(model) <= scratch_bytes
+        copy = can_pack(decoder.embed_tokens.weight) and linear_bytes(model) <= scratch_bytes
         attention = decoder.layers[0].self_attn
         self.width: int = attention.head_dim
         self.kv_heads = _outputs(attention.k_proj) // self.width
@@ -98,7 +115,7 @@ class LeanModel:
         self.scale: float = attention.scaling
         self.rotary = decoder.rotary_emb
         self.embedding_VD = decoder.embed_tokens.weight.detach()
-        self.norm = _norm(decoder.norm)
+        self.norm = Norm.of(decoder.norm)
         self.tokens = Tokens()
         layout = partial(project, adapters=adapters, tokens=self.tokens, copy=copy)
         self.blocks = [_block(layer, layout) for layer in decoder.layers]
@@ -127,7 +144,7 @@ class LeanModel:
             mixed_NX = attend(index, qk_NXW[:, : self.heads], qk_NXW[:, self.heads :], v_NKW)
             x_ND = block.out(mixed_NX, x_ND)
             gate_NI, up_NI = block.gate_up(block.mlp_norm(x_ND)).chunk(2, -1)
-            x_ND = block.down(block.act(gate_NI) * up_NI, x_ND)
+            x_ND = block.down(block.act(gate_NI).mul_(up_NI), x_ND)
         return x_ND
 
     def logits(self, x_ND: Tensor, adapter_N: Tensor) -> Tensor:
@@ -156,6 +173,17 @@ def is_common(model: PreTrainedModel) -> bool:
         return False
 
 
+def linear_groups(layer: Any) -> list[list[nn.Module]]:
+    """Return the linear layers of a block, those with the same input together: q k v, out, gate up, down."""
+    return [[getattr(getattr(layer, part), name) for name in names] for part, names in _LINEARS]
+
+
+def linear_bytes(model: PreTrainedModel) -> int:
+    """Return the memory that the weights of the linear layers of a model of common blocks take."""
+    modules = [module for layer in model.get_decoder().layers for group in linear_groups(layer) for module in group]
+    return sum(linear.weight.nbytes for module in [*modules, model.get_output_embeddings()] if (linear := linear_of(module)))
+
+
 def shares(model: PreTrainedModel, *, rank: int, scratch_bytes: int) -> bool:
     """Return whether rows of several adapters are better computed together than each adapter's in a batch of its own.
 
@@ -169,16 +197,17 @@ def shares(model: PreTrainedModel, *, rank: int, scratch_bytes: int) -> bool:
     """
     if not is_common(model):
         return False
-    embedding_VD, size = model.get_decoder().embed_tokens.weight, _linear_bytes(model)
+    embedding_VD, size = model.get_decoder().embed_tokens.weight, linear_bytes(model)
     copies = can_pack(embedding_VD) and size <= scratch_bytes
     return not copies or (size >= SHARE_BYTES and rank * SHARE_RANK <= embedding_VD.shape[1])
 
 
 def _block(layer: Any, layout: Callable[[list[nn.Module]], Projection]) -> Block:
-    attention, mlp = layer.self_attn, layer.mlp
+    attention = layer.self_attn
+    qkv, out, gate_up, down = map(layout, linear_groups(layer))
     return Block(
-        norm=_norm(layer.input_layernorm),
-        qkv=layout([attention.q_proj, attention.k_proj, attention.v_proj]),
+        norm=Norm.of(layer.input_layernorm),
+        qkv=qkv,
         qk_norm=HeadNorm.of(
             [
                 (norm, _outputs(linear) // attention.head_dim)
@@ -187,42 +216,30 @@ def _block(layer: Any, layout: Callable[[list[nn.Module]], Projection]) -> Block
         )
         if hasattr(attention, "q_norm")
         else None,
-        out=layout([attention.o_proj]),
-        mlp_norm=_norm(layer.post_attention_layernorm),
-        gate_up=layout([mlp.gate_proj, mlp.up_proj]),
-        act=mlp.act_fn,
-        down=layout([mlp.down_proj]),
+        out=out,
+        mlp_norm=Norm.of(layer.post_attention_layernorm),
+        gate_up=gate_up,
+        act=layer.mlp.act_fn,
+        down=down,
     )
 
 
 def _is_block(layer: Any) -> bool:
     attention, mlp = layer.self_attn, layer.mlp
-    linears = ("q_proj", "k_proj", "v_proj", "o_proj")
-    head_norms = _children(attention) - set(linears)
+    head_norms = _children(attention) - {"q_proj", "k_proj", "v_proj", "o_proj"}
     return (
         _children(layer) == {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
         and _is_norm(layer.input_layernorm)
         and _is_norm(layer.post_attention_layernorm)
-        and all(linear_of(getattr(attention, name)) is not None for name in linears)
         and head_norms in (set(), {"q_norm", "k_norm"})
         and all(_is_norm(norm := getattr(attention, name)) and norm.weight.numel() == attention.head_dim for name in head_norms)
         and _children(mlp) == {"gate_proj", "up_proj", "down_proj", "act_fn"}
-        and all(linear_of(getattr(mlp, name)) is not None for name in ("gate_proj", "up_proj", "down_proj"))
+        and all(linear_of(module) is not None for group in linear_groups(layer) for module in group)
     )
 
 
 def _is_norm(module: Any) -> bool:
     return isinstance(module.variance_epsilon, float) and [name for name, _ in module.named_parameters()] == ["weight"]
-
-
-def _linear_bytes(model: PreTrainedModel) -> int:
-    modules = (*model.get_decoder().layers.modules(), model.get_output_embeddings())
-    linears = {id(linear): linear for module in modules if (linear := linear_of(module)) is not None}
-    return sum(linear.weight.nbytes for linear in linears.values())
-
-
-def _norm(module: Any) -> Norm:
-    return Norm(module.weight.detach(), module.variance_epsilon)
 
 
 def _children(module: nn.Module) -> set[str]:

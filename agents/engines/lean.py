@@ -18,6 +18,8 @@ from transformers import PreTrainedModel
 
 from agents.engines.common_block import LeanModel, is_common
 
+LEAST_ROOM = 128
+"""Tokens of each row for which there is room at once; what is not written to takes no memory on a CPU."""
 PREFILL_TOKENS = 4096
 """Most tokens of prompts that are computed at once, unless one prompt alone is longer."""
 
@@ -60,6 +62,8 @@ class LeanDecoder:
         length_U = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
         longest = max(map(len, prompts))
         self.cos_S1W, self.sin_S1W = model.angles(longest + room)
+        self.scale_X1 = torch.ones(model.heads + model.kv_heads, 1, device=self.device)
+        self.scale_X1[: model.heads] = model.scale
         self.prompt_R = torch.arange(len(prompts), device=self.device).repeat_interleave(
             torch.tensor(counts, device=self.device)
         )
@@ -82,24 +86,25 @@ class LeanDecoder:
         at, self.seen = self.seen, self.seen + 1
         if self.seen > self.own.shape[4]:
             self._grow()
-        rows, groups = len(token_R), self.model.heads // self.model.kv_heads
-        own = self.own[:, :, :rows]
-        new, known = own[:, :, :, :, at], own[:, :, :, :, : self.seen]
+        rows, heads, groups = len(token_R), self.model.kv_heads, self.model.heads // self.model.kv_heads
+        own, longest = self.own[:, :, :rows], self.shared.shape[4]
+        new, known = own[:, :, :, :, at], own[:, :, :, :, : self.seen].flatten(2, 3)
 
         def attend(layer: int, q_RHW: Tensor, k_RKW: Tensor, v_RKW: Tensor) -> Tensor:
             new[layer, 0], new[layer, 1] = k_RKW, v_RKW
-            own_k_RKSW, own_v_RKSW = known[layer].unbind()
-            q_RKGW = (q_RHW * self.model.scale).unflatten(1, (-1, groups))
-            to_prompt_RKGL = self._to_prompt(q_RKGW, layer)
-            score_RKGX = torch.cat([to_prompt_RKGL, q_RKGW @ own_k_RKSW.transpose(-1, -2)], -1)
-            weight_RKGX = score_RKGX.softmax(-1)
-            mixed_RKGW = self._of_prompt(weight_RKGX[..., : to_prompt_RKGL.shape[-1]], layer)
-            return mixed_RKGW.add_(weight_RKGX[..., to_prompt_RKGL.shape[-1] :] @ own_v_RKSW).flatten(1)
+            own_k_NSW, own_v_NSW = known[layer].unbind()  # N: the heads of all rows
+            q_RKGW = q_RHW.reshape(rows, heads, groups, -1)
+            to_own_NGS = torch.bmm(q_RKGW.flatten(0, 1), own_k_NSW.transpose(1, 2))
+            score_RKGS = torch.cat([self._to_prompt(q_RKGW, layer), to_own_NGS.view(rows, heads, groups, -1)], -1)
+            weight_RKGS = score_RKGS.softmax(-1)
+            mixed_NGW = self._of_prompt(weight_RKGS[..., :longest], layer).flatten(0, 1)
+            return mixed_NGW.baddbmm_(weight_RKGS.flatten(0, 1)[..., longest:], own_v_NSW).view(rows, -1)
 
         position_R, self.position_R = self.position_R, self.position_R + 1
         adapter_R = self.adapter_U[self.prompt_R]
-        x_RD = self.model.forward(token_R, adapter_R, self.cos_S1W[position_R], self.sin_S1W[position_R], attend)
-        return self.model.logits(x_RD, adapter_R)
+        # The queries are scaled by the angles that they are turned by.
+        cos_RXW, sin_RXW = (angle_S1W[position_R] * self.scale_X1 for angle_S1W in (self.cos_S1W, self.sin_S1W))
+        return self.model.logits(self.model.forward(token_R, adapter_R, cos_RXW, sin_RXW, attend), adapter_R)
 
     def drop(self, ended_R: Tensor) -> Tensor:
         """Take rows out of the batch; return the places that the others had, in their new order."""
@@ -151,12 +156,14 @@ class LeanDecoder:
 
     def _by_prompt(self, x_RKG: Tensor) -> Tensor:
         """Put what the rows of a prompt have side by side: (R, K, G, …) → (U, K, M · G, …)."""
-        x_UMKG = x_RKG.unflatten(0, (-1, self.members)) if self.row_UM is None else x_RKG[self.row_UM]
-        return x_UMKG.transpose(1, 2).flatten(2, 3)
+        _, heads, groups, size = x_RKG.shape
+        x_UMKG = x_RKG.view(-1, self.members, heads, groups, size) if self.row_UM is None else x_RKG[self.row_UM]
+        return x_UMKG.transpose(1, 2).reshape(-1, heads, self.members * groups, size)
 
     def _by_row(self, x_UKX: Tensor) -> Tensor:
         """Give each row its own: (U, K, M · G, …) → (R, K, G, …)."""
-        x_UMKG = x_UKX.unflatten(2, (self.members, -1)).transpose(1, 2)
+        prompts, heads, _, size = x_UKX.shape
+        x_UMKG = x_UKX.view(prompts, heads, self.members, -1, size).transpose(1, 2)
         return x_UMKG.flatten(0, 1) if self.row_UM is None else x_UMKG[self.prompt_R, self.seat_R]
 
     def _seat(self) -> None:
@@ -183,7 +190,7 @@ class LeanDecoder:
     def _grow(self) -> None:
         """Make room for more tokens: half as many again, which makes the copying cheap in the long run."""
         rows, held = len(self.prompt_R), self.own.shape[4]
-        old, self.own = self.own[:, :, :rows], self._cache(rows, min(self.room, max(32, held + held // 2)))
+        old, self.own = self.own[:, :, :rows], self._cache(rows, min(self.room, max(LEAST_ROOM, held + held // 2)))
         self.own[:, :, :, :, :held] = old
 
 

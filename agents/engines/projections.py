@@ -19,8 +19,6 @@ from torch import Tensor, nn
 
 from agents.products import product
 
-PACK_SIZE = 2**18
-"""Least weights that are packed: below, the call itself costs more than the better product gains."""
 ONEDNN_ROWS = 32
 """Least rows for which the better product gains more than its call costs, on weights that are not packed."""
 PACK_ROWS = 64
@@ -68,9 +66,9 @@ class Packed:
 
     def __call__(self, x_NI: Tensor, plus_NO: Tensor | None = None) -> Tensor:
         """Return the outputs, added to `plus_NO` if that is given."""
-        if plus_NO is None:
-            return torch.ops.mkldnn._linear_pointwise(x_NI, self.weight, self.bias_O, "none", [], "")
-        return torch.ops.mkldnn._linear_pointwise(x_NI, plus_NO, self.weight, self.bias_O, "add")
+        out_NO = torch.ops.mkldnn._linear_pointwise(x_NI, self.weight, self.bias_O, "none", [], "")
+        # oneDNN can add as well, but copies first what it adds to.
+        return out_NO if plus_NO is None else out_NO.add_(plus_NO)
 
 
 class Dense:
@@ -187,7 +185,7 @@ def _copied(layers: Sequence[nn.Linear], factors: Sequence[Factors | None]) -> P
     if any(bias is not None for bias in biases):
         pairs = zip(parts, biases, strict=True)
         bias_O = torch.cat([part.new_zeros(len(part)) if bias is None else bias for part, bias in pairs])
-    return Packed(scratch_OI, bias_O) if scratch_OI.numel() >= PACK_SIZE else Dense([(scratch_OI, bias_O)])
+    return Packed(scratch_OI, bias_O)
 
 
 def _packs() -> bool:

@@ -1,6 +1,6 @@
 """The fused steps of the common block: the values and the gradients of the plain ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -8,36 +8,122 @@ from tiny_models import stir, tiny_base, tiny_model
 from torch import nn
 from torch.nn import functional as F
 
-from agents.training_block import fuse, rms_norm, rotate, swiglu
+from agents.engines.common_block import HeadNorm, Norm
+from agents.lora import LoraWeights, MergedLinear
+from agents.training_block import Block, _AfterAttention, _BeforeAttention, fuse, merged_once
 
 
-def plain_rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    one, two = x.chunk(2, -1)
-    return torch.cat([one * cos[..., :3] - two * sin[..., 3:], two * cos[..., 3:] + one * sin[..., 3:]], -1)
-
-
-def angles() -> tuple[torch.Tensor, torch.Tensor]:
-    angle = torch.linspace(0, 3, 5 * 3).double().view(5, 1, 3)
-    return torch.cat([angle.cos()] * 2, -1), torch.cat([-angle.sin(), angle.sin()], -1)
-
-
-WEIGHT = torch.linspace(-1, 2, 12, dtype=torch.float64).view(2, 6)
-STEPS = {
-    "rms_norm": (lambda x: rms_norm(x, WEIGHT, 1e-2), lambda x: F.rms_norm(x, (6,), None, 1e-2) * WEIGHT),
-    "rotate": (lambda x: rotate(x, *angles()), lambda x: plain_rotate(x, *angles())),
-    "swiglu": (swiglu, lambda x: F.silu(x[..., :3]) * x[..., 3:]),
-}
-
-
-@pytest.mark.parametrize("name", STEPS)
-@pytest.mark.parametrize("contiguous", [True, False])
-def test_a_step_and_its_gradient_equal_the_plain_one(name: str, contiguous: bool) -> None:
-    fused, plain = STEPS[name]
+def block(*, act: nn.Module, head_norm: bool) -> Block:
+    """A block of two query heads and one of keys and values, four wide, on six hidden numbers, in float64."""
     torch.manual_seed(0)
-    whole = torch.randn(3, 5, 4, 6, dtype=torch.float64)
-    x = (whole[:, :, :2].contiguous() if contiguous else whole[:, :, 1:3]).requires_grad_()
-    torch.testing.assert_close(fused(x), plain(x))
-    assert torch.autograd.gradcheck(fused, (x,))
+
+    def linear(outputs: Sequence[int], inputs: int, *, adapted: Sequence[bool]) -> MergedLinear:
+        return MergedLinear(
+            [
+                LoraWeights(
+                    torch.randn(size, inputs, dtype=torch.float64),
+                    torch.randn(size, dtype=torch.float64),
+                    (
+                        torch.randn(2, inputs, dtype=torch.float64, requires_grad=True),
+                        torch.randn(size, 2, dtype=torch.float64, requires_grad=True),
+                    )
+                    if is_adapted
+                    else None,
+                    scale=1.5,
+                )
+                for size, is_adapted in zip(outputs, adapted, strict=True)
+            ]
+        )
+
+    def norm() -> Norm:
+        return Norm(torch.randn(6, dtype=torch.float64), torch.tensor(1e-2, dtype=torch.float64))
+
+    with torch.no_grad():
+        return Block(
+            norm=norm(),
+            qkv=linear([8, 4, 4], 6, adapted=[True, False, True]),
+            qk_norm=HeadNorm(torch.randn(3, 4, dtype=torch.float64), torch.tensor(1e-2, dtype=torch.float64))
+            if head_norm
+            else None,
+            out=linear([6], 8, adapted=[False]),
+            mlp_norm=norm(),
+            gate_up=linear([5, 5], 6, adapted=[True, True]),
+            act=act,
+            down=linear([6], 5, adapted=[True]),
+            width=4,
+            kv_heads=1,
+        )
+
+
+def with_factors(linears: Sequence[MergedLinear], run: Callable[[], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Let finite differences reach the factors, which a block has merged before it runs."""
+
+    def merged_anew(*factors: torch.Tensor) -> torch.Tensor:
+        places = iter(factors)
+        with torch.no_grad():
+            for linear in linears:
+                for factor in linear.factors:
+                    factor.copy_(next(places))
+                linear.__init__(linear.layers)  # type: ignore[misc]
+        return run()
+
+    return merged_anew
+
+
+@pytest.mark.parametrize("head_norm", [True, False])
+def test_gradients_before_attention_by_finite_differences(head_norm: bool) -> None:
+    some = block(act=nn.SiLU(), head_norm=head_norm)
+    angle = torch.linspace(0, 3, 3 * 2, dtype=torch.float64).view(1, 3, 1, 2)
+    cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([-angle.sin(), angle.sin()], -1)
+    x = torch.randn(2, 3, 6, dtype=torch.float64, requires_grad=True)
+    factors = [factor.detach().clone().requires_grad_() for factor in some.qkv.factors]
+
+    def run(x: torch.Tensor, *factors: torch.Tensor) -> torch.Tensor:
+        with_factors([some.qkv], lambda: x)(*factors)
+        return _BeforeAttention.apply(x, some, cos, sin, *factors)
+
+    assert torch.autograd.gradcheck(run, (x, *factors))
+
+
+@pytest.mark.parametrize("act", [nn.SiLU(), nn.GELU()], ids=str)
+def test_gradients_after_attention_by_finite_differences(act: nn.Module) -> None:
+    some = block(act=act, head_norm=False)
+    linears = [some.out, some.gate_up, some.down]
+    x = torch.randn(2, 3, 6, dtype=torch.float64, requires_grad=True)
+    mixed = torch.randn(3, 2, 8, dtype=torch.float64).transpose(0, 1).requires_grad_()
+    factors = [factor.detach().clone().requires_grad_() for linear in linears for factor in linear.factors]
+
+    def run(mixed: torch.Tensor, x: torch.Tensor, *factors: torch.Tensor) -> torch.Tensor:
+        with_factors(linears, lambda: x)(*factors)
+        return _AfterAttention.apply(mixed, x, some, *factors)
+
+    assert torch.autograd.gradcheck(run, (mixed, x, *factors))
+
+
+def test_weights_are_merged_once_unless_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = tiny_base()
+    base.policy("alice", rank=2)
+    assert fuse(base.model, scratch_bytes=2**30)
+    made = []
+    monkeypatch.setattr("agents.training_block.MergedLinear", lambda weights: made.append(1) or MergedLinear(weights))
+    ids, layers = torch.arange(8)[None], len(base.model.get_decoder().layers)
+
+    def hidden() -> torch.Tensor:
+        with torch.no_grad():
+            return base.model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
+
+    with base.use("alice"):
+        with merged_once():
+            before = hidden()
+            assert torch.equal(hidden(), before)
+            assert len(made) == 4 * layers
+            stir(base, "alice")
+            assert not torch.equal(hidden(), before)
+            assert len(made) == 8 * layers
+            with base.use(None):
+                torch.testing.assert_close(hidden(), before)  # whose adapter was still the identity
+        hidden()
+    assert len(made) == 16 * layers
 
 
 def hidden_and_gradients(
@@ -48,7 +134,7 @@ def hidden_and_gradients(
     base.policy("few", rank=3, target_modules=("q_proj", "up_proj"))
     stir(base, "alice")
     stir(base, "few", seed=1)
-    assert not fused or fuse(base.model)
+    assert not fused or fuse(base.model, scratch_bytes=2**30)
     decoder = base.model.get_decoder()
     ids = torch.arange(24).view(2, 12) % 50
     mask = torch.ones_like(ids)
@@ -97,14 +183,14 @@ def test_generation_with_a_cache_is_left_to_the_modules() -> None:
             return base.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False)
 
     before = generated()
-    assert fuse(base.model)
+    assert fuse(base.model, scratch_bytes=2**30)
     assert torch.equal(generated(), before)
 
 
 @pytest.mark.parametrize("family", ["gemma4", "qwen3_5"])
 def test_models_of_other_blocks_stay_as_they_are(family: str) -> None:
     model = tiny_model(family).requires_grad_(False)
-    assert not fuse(model)
+    assert not fuse(model, scratch_bytes=2**30)
     assert all("forward" not in vars(layer) for layer in model.get_decoder().layers)
 
 
@@ -116,5 +202,11 @@ def test_a_model_that_multiplies_otherwise_stays_as_it_is() -> None:
 
     for layer in model.get_decoder().layers:
         layer.input_layernorm.forward = shifted(layer.input_layernorm)  # as other families do, with the same modules
-    assert not fuse(model)
+    assert not fuse(model, scratch_bytes=2**30)
+    assert all("forward" not in vars(layer) for layer in model.get_decoder().layers)
+
+
+def test_a_model_whose_weights_are_too_large_to_copy_stays_as_it_is() -> None:
+    model = tiny_model("llama").requires_grad_(False)
+    assert not fuse(model, scratch_bytes=1000)
     assert all("forward" not in vars(layer) for layer in model.get_decoder().layers)
