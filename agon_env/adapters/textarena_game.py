@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from agon_env.adapters.own_randomness import OwnRandomness
 from agon_env.errors import DependencyNotInstalled, Error
-from agon_env.quoting import escape
+from agon_env.quoting import escape, quote
 
 with OwnRandomness(0).swapped_in():  # the import draws
     try:
@@ -131,8 +131,14 @@ def kinds_shown(wrappers: list[type]) -> Kinds:
 
 
 def _verbatim(message: tuple[int, str, Any], mover: int, text: str, role_mapping: Mapping[int, str]) -> tuple[int, str, Any]:
-    """Return the message with the words that TextArena cuts out of a player's text put back."""
+    """Return the message with the words that TextArena cuts out of a player's text put back.
+
+    Where the game itself repeats a text of several lines, they become a quotation, so that none of them stands at the margin.
+    """
     sender, shown, kind = message
+    said = text.strip()
+    if sender == textarena.GAME_ID and len(said.splitlines()) > 1:
+        return sender, str(shown).replace(said, f"\n{quote(said)}\n"), kind
     cut = text
     for tag in role_mapping.values():
         cut = cut.replace(f"[{tag}]", "")
