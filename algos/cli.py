@@ -76,7 +76,7 @@ def print_help() -> None:
     console.print(Text("Contests between language models, and training models by letting them compete."))
     console.print(Text("\nagon COMMAND …      agon COMMAND --help explains a command; agon --version"))
     for group in dict.fromkeys(command.group for command in COMMANDS.values()):
-        lines = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
+        lines = Table(box=None, show_header=False, padding=(0, 0, 0, 2))
         lines.add_column(style="bold cyan", min_width=max(map(len, COMMANDS)), no_wrap=True)
         lines.add_column()
         for name, command in COMMANDS.items():

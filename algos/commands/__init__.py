@@ -37,9 +37,9 @@ COMMANDS: Mapping[str, Command] = {
     "new": Command("Make your own", "Begin a game, a player or an algorithm that runs, with a test."),
     "check": Command("Make your own", "Check that a contest keeps the rules of the house."),
     "play": Command("Play", "Watch players in a contest, or play in it."),
-    "arena": Command("Play", "Hold a tournament between any players, or the checkpoints of a run."),
+    "arena": Command("Play", "Hold a tournament of any players, or of a run's checkpoints."),
     "train": Command("Train", "Train policies by letting them compete."),
-    "plan": Command("Train", "Say what a training step costs before it is run: tokens, FLOPs, memory, seconds."),
+    "plan": Command("Train", "Say what a training step costs: tokens, FLOPs, memory, seconds."),
     "matrix": Command("Train", "Train and judge every row of the paper's table."),
     "eval": Command("Judge", "Judge the trained policies of a run on held-out problems."),
     "report": Command("Judge", "Write the page of a run, or the page that compares several."),
@@ -49,7 +49,8 @@ COMMANDS: Mapping[str, Command] = {
     "serve": Command("Use", "Serve the policies of a run to clients of the OpenAI API."),
     "completion": Command("The shell", "Print a script that completes commands and flags in a shell."),
 }
-"""Name → what `agon --help` says of it, in the order of its groups. The summary is the first line of the command's help."""
+"""Name → what `agon --help` says of it, in the order of its groups: at most 66 characters, and the first line of the
+command's own help."""
 
 
 class NoSuchCommand(Exception):

@@ -30,7 +30,7 @@ def command(
     batch: int = 128,
     timeout: float = 600.0,
 ) -> int:
-    """Hold a tournament between any players, or the checkpoints of a run.
+    """Hold a tournament of any players, or of a run's checkpoints.
 
     Every pair plays the same held-out problems in both seats. Interrupted, the same command goes on; with more games or
     players it adds to what is there. docs/arena.md has the details.
