@@ -104,13 +104,18 @@ def _friendly(command: Callable[[], int]) -> int:
     except RunStopped as error:
         _complain(str(error))
         return FAILED
-    except (Error, FileNotFoundError, NoSuchCommand) as error:
+    except (Error, NoSuchCommand, *_WRONG_PATH) as error:
         _complain(str(error))
         return USAGE
+
+
+_WRONG_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 def _complain(what: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True).print(Text(f"agon: {what}"))
+    from agon_env.printable import printable  # a sentence may quote what a file or a model says
+
+    Console(stderr=True).print(Text(printable(f"agon: {what}")))

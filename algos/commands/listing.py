@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agon_env.printable import printable
+
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows under the names of the columns; what is in the first one stays whole."""
@@ -18,7 +20,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for column in columns[1:]:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     # On a narrow terminal a line may be too long, but an id that is copied from here must be whole.
     Console(width=max(Console().width, longest + 30)).print(table)
 
@@ -26,4 +28,4 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def report_broken(plugins: Mapping[str, str]) -> None:
     """Say on standard error which plug-ins could not be loaded, and why."""
     for name, why in plugins.items():
-        Console(stderr=True).print(Text(f"broken plug-in {name}: {why}"))
+        Console(stderr=True).print(Text(printable(f"broken plug-in {name}: {why}")))

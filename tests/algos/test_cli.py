@@ -142,6 +142,17 @@ def test_flags_that_can_not_be_read_exit_with_2(
     assert f"agon {args[0]} --help" in capsys.readouterr().err
 
 
+def test_complaints_quote_without_acting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert agon("play", "Nope\x1b[2J-v0", monkeypatch=monkeypatch) == USAGE
+    assert "\x1b" not in capsys.readouterr().err
+    config = tmp_path / "folder.yaml"
+    config.mkdir()
+    assert agon("train", "--write-config", str(config), monkeypatch=monkeypatch) == USAGE
+    assert "folder.yaml" in capsys.readouterr().err
+
+
 def test_a_wrong_command_is_told_the_right_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert agon("tran", monkeypatch=monkeypatch) == USAGE
     assert "Did you mean 'train'" in capsys.readouterr().err
