@@ -215,6 +215,12 @@ class Adapters:
 
     # --- what it costs ------------------------------------------------------------------------------
 
+    def spec(self, name: str) -> AdapterSpec:
+        """Return the shape of one adapter."""
+        config = self._peft_config(name)
+        targets = config.target_modules
+        return AdapterSpec(config.r, config.lora_alpha, targets if isinstance(targets, str) else tuple(sorted(targets)))
+
     def rank(self, name: str) -> int:
         """Return the rank of one adapter."""
         return self._peft_config(name).r

@@ -25,6 +25,7 @@ from algos.loggers import LoggerName
 from algos.losses import LossConfig
 from algos.optim import OptimConfig
 from algos.overlay import overlay
+from algos.parallel.ray_config import RayConfig
 from algos.ppo import PPO, CompetitivePPO
 from algos.reinforce import Reinforce
 from algos.rloo import RLOO
@@ -167,6 +168,7 @@ class TrainConfig:
     others would wait for it, and on a busy machine it for them."""
     device: str = "auto"
     """"auto" takes a GPU if there is one."""
+    ray: RayConfig = field(default_factory=RayConfig)
     ranks: int = 1
     """Processes on this machine that play and learn side by side, each with a copy of the base. For several machines, or to
     start them otherwise, run the same command under torchrun."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from agents.engines.served import Backend, ServedEngine
 from agents.engines.torch import TorchEngine
 from agents.shared_base import SharedBase
 from algos.errors import ConfigError
+from algos.parallel.pool import RayPool
 
 if TYPE_CHECKING:
     from algos.config import TrainConfig
@@ -41,6 +43,26 @@ def make_engine(config: TrainConfig, *, policies: int) -> AnyEngine:
         return VLLM(base, max_adapters=held)
 
     return ServedEngine(start, max_adapters=held)
+
+
+def make_workers(config: TrainConfig, *, policies: int) -> RayPool:
+    """Return the rollout workers of a run, each with the engine that the config names.
+
+    Args:
+        config: its `ray` says where, and how many.
+        policies: how many there are.
+
+    Raises:
+        DependencyNotInstalled: Ray is not installed.
+        ConfigError: the cluster can't be reached, or has not got what is asked for.
+        WorkersFailed: the workers do not start in time.
+    """
+    return RayPool(
+        config.ray,
+        make_engine=partial(make_engine, config, policies=policies),
+        device=None if config.device == "auto" else config.device,
+        threads=config.threads or None,
+    )
 
 
 def check_engine(engine: str) -> None:

@@ -37,3 +37,7 @@ class OutOfMemory(RunStopped):
 
 class FolderFailed(RunStopped):
     """The folder of the run can't be written: the disk is full, read-only or gone."""
+
+
+class WorkersFailed(RunStopped):
+    """Workers on other machines do not start, or die over their work."""

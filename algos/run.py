@@ -30,7 +30,7 @@ from algos.algorithm import Algorithm
 from algos.config import TrainConfig
 from algos.contests import make_contests
 from algos.divergence import base_divergence, disagreement, policy_divergence
-from algos.engines import AnyEngine, make_engine
+from algos.engines import AnyEngine, make_engine, make_workers
 from algos.errors import OutOfMemory
 from algos.evaluate import Evaluation
 from algos.guards import Guards
@@ -40,7 +40,8 @@ from algos.length_penalty import penalise_length
 from algos.memory import free_memory, is_out_of_memory
 from algos.metrics import pair_metrics, turn_metrics, turn_samples
 from algos.opponents import Opponents, make_opponents
-from algos.parallel.ranked import RankedCritic, RankedLearner, ranked_rollout
+from algos.parallel.pool import RayPool
+from algos.parallel.ranked import RankedCritic, RankedLearner, ranked_rollout, rollout_of_first
 from algos.parallel.ranks import Ranks
 from algos.phases import recording
 from algos.play import play
@@ -70,6 +71,8 @@ class Run:
     params: SamplingParams
     ranks: Ranks = field(default_factory=Ranks)
     """The processes that learn side by side, of which this is one."""
+    workers: RayPool | None = None
+    """Where contests are played, if not in this process."""
     rollout: Rollouts = rollout
     """Plays contests."""
     critics: dict[str, Critic] = field(default_factory=dict)
@@ -121,6 +124,7 @@ class Run:
             for base in {id(base): base for base in bases.values()}.values()
         }
         learners = {name: of_base[id(bases[name])] for name in names}
+        workers = make_workers(config, policies=len(names)) if config.ray.address and ranks.first else None
         return cls(
             config=config,
             algorithm=algorithm,
@@ -132,9 +136,15 @@ class Run:
             engine=engine,
             params=sampling_params(config),
             ranks=ranks,
-            rollout=rollout if ranks.size == 1 else ranked_rollout(ranks),
+            workers=workers,
+            rollout=_rollouts(ranks, workers, spread=bool(config.ray.address)),
             critics=_make_critics(config, policies, learners) if algorithm.critic else {},
         )
+
+    def close(self) -> None:
+        """End the workers, if there are any."""
+        if self.workers is not None:
+            self.workers.close()
 
     @property
     def bases(self) -> list[SharedBase]:
@@ -238,8 +248,8 @@ class Run:
                 raise
             longest = max(map(len, prompts)) + params.max_tokens
             raise OutOfMemory(
-                f"{policy.name} can't sample {fewer} rows of up to {longest} tokens side by side ({error}): set a smaller max_rows "
-                "or max_tokens"
+                f"{policy.name} can't sample {fewer} rows of up to {longest} tokens side by side ({error}): set a smaller "
+                "max_rows or max_tokens"
             ) from error
 
 
@@ -259,6 +269,13 @@ def _value_row(turn: Turn, advantages: Advantages, index: int) -> ValueRow:
     assert advantages.returns is not None
     returns = advantages.returns[index]
     return ValueRow(turn.prompt_ids, turn.completion.token_ids, turn.values[: len(returns)], returns)
+
+
+def _rollouts(ranks: Ranks, workers: RayPool | None, *, spread: bool) -> Rollouts:
+    play = rollout if workers is None else workers.rollout
+    if ranks.size == 1:
+        return play
+    return rollout_of_first(ranks, play) if spread else ranked_rollout(ranks)
 
 
 def _make_learner(base: SharedBase, ranks: Ranks, **options: Any) -> LocalLearner:

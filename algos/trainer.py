@@ -65,7 +65,12 @@ def _train(config: TrainConfig, resume: Path | None, console: RunConsole) -> Pat
     if resume is not None:
         for difference in check_same_run(config, load_config(resume)):
             console.say(difference)
-    run = Run.of(config)
+    with closing(Run.of(config)) as run:
+        return _train_run(run, resume, console)
+
+
+def _train_run(run: Run, resume: Path | None, console: RunConsole) -> Path:
+    config = run.config
     path = resume or run.ranks.of_first(_new_folder(config))
     logged: Mapping[str, int] = {}
     if resume is not None:
@@ -180,6 +185,7 @@ def banner_facts(run: Run, folder: Path) -> dict[str, str]:
         "contest": f"{config.env} ({roles}), {run.contest.reward_rule}",
         **({"problems": str(info["source"])} if "source" in info else {}),
         **_model_facts(run),
+        **({"workers": run.workers.facts()} if run.workers is not None else {}),
         "one step": f"{config.problems} problems × {config.group_size} × {config.answers} = {contests} contests, "
         f"then one update of {' and of '.join(run.policies)}",
         "run": f"{config.steps} steps, seed {config.seed}, in {folder}",

@@ -2,8 +2,9 @@ r"""A vLLM server elsewhere, as the sampler of a base; it is spoken to by HTTP, 
 
 Start it so that adapters can be changed while it runs, and with log-probabilities at the sampling temperature:
 
-    VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-lora --max-loras 4 --max-cpu-loras 4 \
-        --max-lora-rank 32 --logprobs-mode processed_logprobs --generation-config vllm
+    VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 python -m vllm.entrypoints.openai.api_server --model MODEL \
+        --enable-lora --max-loras 4 --max-cpu-loras 4 --max-lora-rank 32 \
+        --logprobs-mode processed_logprobs --generation-config vllm
 
 It reads adapters from the folder that this process writes them to, so both must see the same file system.
 """

@@ -16,6 +16,7 @@ from algos.commands import DONE
 from algos.config import PRESETS, TINY, TrainConfig, load_config
 from algos.config_file import read_config_file, write_config_file
 from algos.errors import ConfigError
+from algos.parallel.ray_config import LOCAL
 
 if TYPE_CHECKING:
     Preset = str
@@ -90,6 +91,7 @@ def parse(
         ConfigError: the config can't be.
         FileNotFoundError: a file or a run that is named does not exist.
     """
+    args = with_address(args)
     # What the flags override has to be known before they are read: it is what the help shows as their defaults.
     first = argparse.ArgumentParser(prog=prog, add_help=False, allow_abbrev=False)
     first.add_argument("--preset")
@@ -104,3 +106,12 @@ def parse(
     if start.config is not None:
         default = read_config_file(start.config, default=default)
     return tyro.cli(TrainArgs, args=args, default=TrainArgs(run=default), description=description, prog=prog)
+
+
+def with_address(args: Sequence[str]) -> list[str]:
+    """Write `--ray` and `--ray ADDRESS` as the flag that they are short for; without an address it is this machine."""
+    found: list[str] = []
+    for place, arg in enumerate(args):
+        bare = place + 1 == len(args) or args[place + 1].startswith("-")
+        found += (["--ray.address", LOCAL] if bare else ["--ray.address"]) if arg == "--ray" else [arg]
+    return found

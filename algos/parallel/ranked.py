@@ -114,6 +114,19 @@ def ranked_rollout(ranks: Ranks) -> Rollouts:
     return play
 
 
+def rollout_of_first(ranks: Ranks, play: Rollouts) -> Rollouts:
+    """Return what has the first rank play, which has workers for it, and tells the others what came of it."""
+
+    def play_once(
+        make_contest: Callable[[], Contest], players: Mapping[str, Agent], starts: Sequence[Start], **how: Any
+    ) -> Rollout:
+        template = make_contest()
+        parts = together(ranks, lambda: pack(play(make_contest, players, starts, **how), template) if ranks.first else b"")
+        return unpack(parts[0], template)
+
+    return play_once
+
+
 T = TypeVar("T")
 
 

@@ -1,0 +1,137 @@
+"""Two workers against one, what travels, what a lost worker changes, and two ranks against one process.
+
+    python benchmarks/scale.py [--steps 5] [--problems 16] [--group 4] [--new-tokens 64] [--out scale.json]
+
+Whole training steps of the duel with the embedded model, on two cores: with one Ray worker, with two, and with two of which
+one is killed (kill -9) in the middle of a step. The runs are interleaved; `times_as_fast` is the ratio of the medians of
+the time that is spent playing. Then 20 steps of the learner on the same rows in one process and on two gloo ranks.
+
+Needs `pip install 'agon-env[ray]'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from measure import machine, publish, spread
+
+from agents.policy import LLMPolicy
+from agents.shared_base import SharedBase
+from algos.config import TINY, TrainConfig
+from algos.learner import LocalLearner
+from algos.optim import OptimConfig
+from algos.parallel.launch import launch
+from algos.parallel.ranked import RankedLearner
+from algos.parallel.ranks import Ranks
+from algos.parallel.ray_config import LOCAL, RayConfig
+from algos.parallel.work import adapter_tensors, digest_of
+from algos.run import Run
+from algos.types import Batch, Row
+
+LEARNER_STEPS = 20
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("steps", 5), ("problems", 16), ("group", 4), ("new-tokens", 64)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--out")
+    args = parser.parse_args()
+    config = dataclasses.replace(
+        TINY, problems=args.problems, group_size=args.group, max_tokens=args.new_tokens, eval_problems=0, steps=args.steps + 1
+    )
+    report = {"machine": machine("torch", "ray"), "ray": workers(config), "ranks": ranks()}
+    publish(report, args.out)
+
+
+def workers(config: TrainConfig) -> dict[str, Any]:
+    """Train with one worker, with two, and with two of which one dies."""
+    sides = {"1": 1, "2": 2, "2, one killed": 2}
+    runs = {
+        side: Run.of(dataclasses.replace(config, ray=RayConfig(LOCAL, workers=count, cpus=0.25)))
+        for side, count in sides.items()
+    }
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
+    sent: list[int] = []
+    for step in range(config.steps):
+        for side, run in runs.items():
+            assert run.workers is not None
+            killed = side == "2, one killed" and step == config.steps // 2
+            if killed:
+                kill = threading.Timer(np.median(seconds["2"]) / 2, os.kill, (run.workers.pids()[0], signal.SIGKILL))
+                kill.start()
+            before = run.workers.sent.adapters
+            stats, _ = run.advance()
+            if step:  # the first one loads models
+                seconds[side].append(stats["time/sample"])
+                sent.append(run.workers.sent.adapters - before)
+            if killed:
+                print(f"a worker was killed in step {step}: {stats['time/sample']:.1f} s instead of {seconds['2'][-1]:.1f} s")
+    first = runs["1"]
+    digests = {side: [digest(policy) for policy in run.policies.values()] for side, run in runs.items()}
+    replaced = {side: run.workers.sent.replaced for side, run in runs.items() if run.workers is not None}
+    for run in runs.values():
+        run.close()
+    return {
+        "contests_per_step": config.problems * config.group_size,
+        "seconds_playing": {side: spread(values) for side, values in seconds.items()},
+        "times_as_fast": round(float(np.median(seconds["1"]) / np.median(seconds["2"])), 2),
+        "bytes_sent_per_step": spread(sent, digits=0),
+        "bytes_of_the_adapters": sum(4 * policy.base.adapters.count(policy.name) for policy in first.policies.values()),
+        "workers_replaced": replaced,
+        "same_weights_to_the_last_bit": {side: found == digests["1"] for side, found in digests.items()},
+    }
+
+
+def digest(policy: LLMPolicy) -> str:
+    return digest_of(adapter_tensors(policy))
+
+
+def ranks() -> dict[str, Any]:
+    """Learn on the same rows in one process and on two ranks."""
+    alone, together = learn(None), launch(learn_ranked, ranks=2)
+    differences = [float(np.abs(one - other).max()) for one, other in zip(alone, together, strict=True)]
+    moved = max(float(np.abs(one).max()) for one in alone)
+    return {"steps": LEARNER_STEPS, "greatest_difference_of_a_weight": max(differences), "greatest_weight": round(moved, 4)}
+
+
+def learn_ranked() -> list[np.ndarray]:
+    return learn(Ranks.current())
+
+
+def learn(ranks: Ranks | None) -> list[np.ndarray]:
+    """Return the adapter after 20 steps on rows of very different lengths."""
+    base = SharedBase.load("embedded", device="cpu")
+    policy = base.policy("alice", rank=8, seed=1)
+    optim = OptimConfig(learning_rate=1e-3)
+    learner = LocalLearner(base, optim=optim) if ranks is None else RankedLearner(base, ranks=ranks, optim=optim)
+    for step in range(LEARNER_STEPS):
+        learner.forward_backward(policy, Batch(tuple(rows(step))))
+        learner.optim_step(policy)
+    return [parameter.detach().numpy() for parameter in policy.parameters()]
+
+
+def rows(step: int) -> Sequence[Row]:
+    rng = np.random.default_rng(step)
+
+    def ids(length: int) -> tuple[int, ...]:
+        return tuple(rng.integers(10, 200, size=length).tolist())
+
+    found = []
+    for _ in range(9):
+        completion = ids(int(rng.integers(1, 60)))
+        old = tuple((-5.5 + rng.normal(size=len(completion))).tolist())
+        found.append(Row(ids(int(rng.integers(4, 40))), completion, old, advantage=float(rng.normal())))
+    return found
+
+
+if __name__ == "__main__":
+    main()
