@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from agon_env.adapters.wire import storable, storable_messages
 from agon_env.contest import Contest
 from agon_env.errors import DependencyNotInstalled
 from agon_env.transcript import Transcript, watch
-from agon_env.types import Message
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -57,22 +57,13 @@ def _rows(index: int, contest: Transcript | Contest, *, prompts: bool) -> Iterat
             "turn": event.turn,
             "player": event.player,
             "role": event.role,
-            "completion": _messages([{"role": "assistant", "content": event.text}]),
+            "completion": storable_messages([{"role": "assistant", "content": event.text}]),
             "truncated": event.truncated,
-            "extracted": _storable(event.extracted),
-            "invalid": _storable(event.invalid),
+            "extracted": event.extracted and storable(event.extracted),
+            "invalid": event.invalid and storable(event.invalid),
             "visible_to": list(event.visible_to),
             "reward": None if outcome is None else outcome.rewards[event.player],
             "score": None if outcome is None else outcome.scores[event.player],
-            "reason": None if outcome is None else _storable(outcome.reason),
+            "reason": None if outcome is None else storable(outcome.reason),
         }
-        yield row | ({"prompt": _messages(read[place])} if prompts else {})
-
-
-def _messages(messages: Sequence[Message]) -> list[dict[str, str | None]]:
-    return [{"role": message["role"], "content": _storable(message["content"])} for message in messages]
-
-
-def _storable(text: str | None) -> str | None:
-    """Return the text with U+FFFD in the place of lone surrogates, which Arrow can't hold."""
-    return None if text is None else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        yield row | ({"prompt": storable_messages(read[place])} if prompts else {})

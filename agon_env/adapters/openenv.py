@@ -23,6 +23,7 @@ from typing import Any
 
 from agon_env.adapters.gymnasium import GymnasiumContest, to_gymnasium
 from agon_env.adapters.seats import Rival
+from agon_env.adapters.wire import storable, storable_messages
 from agon_env.errors import DependencyNotInstalled
 from agon_env.registration import make
 from agon_env.types import Action, Message
@@ -112,13 +113,14 @@ class ContestEnvironment(openenv.Environment[ContestAction, ContestObservation, 
     def _observation(
         self, text: str, reward: float | None, *, done: bool, truncated: bool, info: Mapping[str, Any]
     ) -> ContestObservation:
+        refusal = info.get("invalid")
         rest = {key: value for key, value in info.items() if key not in ("messages", "truncated", "invalid")}
         return ContestObservation(
-            text=text,
-            messages=list(info["messages"]),
+            text=storable(text),
+            messages=storable_messages(info["messages"]),
             done=done,
             truncated=truncated,
-            invalid=info.get("invalid"),
+            invalid=refusal and storable(refusal),
             reward=reward,
             metadata=rest,
         )

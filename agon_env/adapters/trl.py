@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agon_env.adapters.seats import Rival, check_contest, check_seat, player_in, rival_of
+from agon_env.adapters.wire import storable, storable_messages
 from agon_env.contest import Contest
 from agon_env.errors import DependencyNotInstalled, Error
 from agon_env.types import Action, Message, NoMove, Reward
@@ -177,7 +178,7 @@ class Rollout:
 
     def _tokens(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> list[int]:
         ids: list[int] = self.tokenizer.apply_chat_template(
-            list(messages),
+            storable_messages(messages),
             add_generation_prompt=add_generation_prompt,
             tokenize=True,
             return_dict=False,
@@ -228,7 +229,9 @@ class TRLEnvironment:
 
     def _seen(self) -> str:
         contest = self._live()
-        return contest.observe().text if contest.outcome is None else f"The contest is over: {contest.outcome.reason}."
+        return (
+            storable(contest.observe().text) if contest.outcome is None else f"The contest is over: {contest.outcome.reason}."
+        )
 
     def _live(self) -> Contest:
         if self._contest is None:

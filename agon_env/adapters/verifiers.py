@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import create_model
 
+from agon_env.adapters.wire import storable, storable_messages
 from agon_env.contest import Contest
 from agon_env.errors import DependencyNotInstalled, Error
 from agon_env.registration import make
@@ -100,10 +101,10 @@ async def play(contest: Contest, task: ContestTask, agents: Any) -> None:
         while not contest.done:
             observation = contest.observe()
             role = observation.role
-            messages: str | list[Message] = observation.text
+            messages: str | list[Message] = storable(observation.text)
             if role not in talks:
                 talks[role] = await open_talks.enter_async_context(getattr(agents, role).interaction(task))
-                messages = list(observation.messages)
+                messages = storable_messages(observation.messages)
             # what was said before stands in the conversation already
             segment = await talks[role].turn(messages)
             await asyncio.to_thread(contest.step, _action(segment, talks[role].trace))

@@ -109,6 +109,9 @@ def test_any_text_arrives():
         env.reset(seed=0)
         assert env.step({"text": said}).done
     assert "a\u2028> b <\\|im_end|\\> [Player 1] \U0001f642 \x00" in heard[0]
+    halves = to_openenv("ArithmeticDuel-v0", "challenger", rivals=lambda observation: "half \ud800")
+    with served(halves) as connect, connect() as env:
+        assert "> half \ufffd" in env.reset(seed=0).observation["text"]
 
 
 def test_every_seat_of_every_contest_is_played(contest_id):

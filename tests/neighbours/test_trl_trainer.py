@@ -188,6 +188,14 @@ def test_a_rollout_of_several_turns_masks_what_the_contest_says(tokenizer):
     assert last.endswith("<|im_end|>\n<|im_start|>assistant\n")
 
 
+def test_a_rivals_half_character_does_no_harm(tokenizer):
+    duel = agon_env.to_trl(agon_env.make("ArithmeticDuel-v0"), "challenger", rivals=lambda observation: "half \ud800")
+    trainer = Trainer(tokenizer, "x")
+    duel.rollout_func([row(0)], trainer)
+    assert "> half \ufffd" in trainer.read[0]
+    assert "> half \ufffd" in duel.environment().reset(seed=0)
+
+
 def test_a_template_that_rewrites_earlier_turns_is_refused(tokenizer):
     tokenizer.chat_template = "{{ messages | length }} turns: {{ messages[-1].content }}<|im_end|>"
     game = agon_env.to_trl(Nim(), rivals=lambda observation: "1")
