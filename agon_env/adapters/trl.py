@@ -105,7 +105,7 @@ class TRLContest:
         begun = {seed: self.start(seed) for seed in dict.fromkeys(seeds)}
         rollouts = [Rollout(begun[seed].fork(), trainer) for seed in seeds]
         while live := [rollout for rollout in rollouts if not rollout.contest.done]:
-            sampled_ids, logprobs = trainer._generate_single_turn([rollout.token_ids for rollout in live], None, {}, 1)
+            sampled_ids, logprobs = _sample(trainer, [rollout.token_ids for rollout in live])
             for i, rollout in enumerate(live):
                 rollout.take(sampled_ids[i], None if logprobs is None else logprobs[i])
             self.play_rivals([rollout.contest for rollout in live])
@@ -252,6 +252,15 @@ def to_trl(env: Contest, seat: str | None = None, rivals: Rival | Mapping[str, R
         Error: there is no such seat, or nobody to play the others.
     """
     return TRLContest(env, seat, rivals)
+
+
+def _sample(trainer: Any, prompts: list[list[int]]) -> tuple[list[list[int]], list[list[float]] | None]:
+    """Return a completion for each prompt, by the trainer's own engine, and its log-probabilities if the engine gives them."""
+    generate = getattr(trainer, "_generate_single_turn", None)  # what TRL's own loop over tool calls samples with
+    if generate is None:
+        raise Error("this version of TRL samples in another way than TRL 1.16, which rollout_func is made for")
+    ids, logprobs = generate(prompts, None, {}, 1)
+    return ids, logprobs
 
 
 def _answers(player: Rival, observations: Sequence[Any]) -> Sequence[str | Action]:
