@@ -32,7 +32,7 @@ OTHER_FIGURES = {
     "hedges_per_100_tokens": "hedging words per 100 tokens",
     "truncated": "texts cut off",
     "forfeits": "contests forfeited",
-    "unscored": "contests that could not be scored",
+    "unscored": "unscored contests",
     "n": "contests scored",
 }
 """Figures of an evaluation that have no interval."""

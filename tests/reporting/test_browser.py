@@ -122,6 +122,9 @@ def test_keys_walk_filter_and_search(pages: dict[str, Path], open_page: Open) ->
     for key, kind in (("f", "fix"), ("b", "break"), ("r", "both right"), ("w", "both wrong"), ("u", "unscored")):
         page.keyboard.press(key)
         assert count(page) == KINDS[kind]
+    page.keyboard.press("u")
+    assert count(page) == 2000
+    page.keyboard.press("f")
     page.keyboard.press("a")
     assert count(page) == 2000
     page.keyboard.press("/")
@@ -308,6 +311,8 @@ def test_a_phone_shows_everything_without_scrolling_sideways(pages: dict[str, Pa
     page = open_page(pages[name], width=360, height=740, has_touch=True, is_mobile=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     if name == "big":
+        after = page.locator("#before-after thead th", has_text="after").bounding_box()
+        assert after["x"] + after["width"] <= 360
         page.locator("[role=option]").nth(2).tap()
         wait_until(lambda: page.evaluate("document.getElementById('contest').getBoundingClientRect().top") < 60)
         assert page.locator(".sides").evaluate("node => getComputedStyle(node).gridTemplateColumns.split(' ').length") == 1
