@@ -6,6 +6,7 @@ and rich's `Text` knows no markup.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from agon_env.contest import Contest
 from agon_env.printable import printable
+from agon_env.rewards import RewardRule
 from agon_env.types import Action, Observation, Reward
 
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
@@ -72,6 +74,7 @@ class ContestView:
         self.console.print(table)
         shared = {name: value for name, value in outcome.details.items() if name not in contest.roles}
         facts = [f"{name}: {value}" for name, value in shared.items() if value not in (None, {}, ())]
+        facts.append(f"paid by {_explained(contest.reward_rule)}")
         winner = f"{outcome.winner} wins" if outcome.winner is not None else "a draw" if len(outcome.roles) > 1 else ""
         for line in [", ".join(filter(None, [outcome.reason, winner])), *facts]:
             self.console.print(Text("  " + printable(line, limit=1000)))
@@ -103,17 +106,22 @@ class ContestView:
 
 def contest_text(contest: Contest) -> str:
     """Return a contest as plain text: what its first speaker read, what was said, and how the rewards came about."""
-    outcome, events = contest.transcript.outcome, contest.transcript.events
+    outcome, events = contest.outcome, contest.transcript.events
     parts = [contest.observe(events[0].player).text] if events else []
     parts += [f"[{event.player}, the {event.role}]\n{event.text}" for event in events]
     if outcome is not None:
-        parts.append(f"[{outcome.reason}]")
-        for player, role in outcome.roles.items():
-            answer, why = read_answer(contest, player)
-            said = f"answer {answer!r}, {why}" if answer else why
-            reward = f"reward {_number(outcome.rewards[player])} = {_parts(outcome.components[player])}"
-            parts[-1] += "\n" + "; ".join(filter(None, [f"{player}, the {role}: {said}".rstrip(": "), reward]))
+        parts.append("\n".join([f"[{outcome.reason}]", *(_line(contest, player) for player in outcome.roles)]))
     return "\n\n".join(parts)
+
+
+def _line(contest: Contest, player: str) -> str:
+    """Return what a player was paid, and why, as a sentence."""
+    outcome = contest.outcome
+    assert outcome is not None
+    answer, why = read_answer(contest, player)
+    facts = [f"answer {answer!r}" if answer else "", why]
+    facts.append(f"reward {_number(outcome.rewards[player])} = {_parts(outcome.components[player])}")
+    return f"{player}, the {outcome.roles[player]}: {', '.join(filter(None, facts))}"
 
 
 def read_answer(contest: Contest, player: str) -> tuple[str, str]:
@@ -124,6 +132,12 @@ def read_answer(contest: Contest, player: str) -> tuple[str, str]:
         return str(verdict["extracted"] if verdict["extracted"] is not None else ""), str(verdict.get("reason") or "")
     own = [event for event in contest.transcript.events if event.player == player]
     return (own[-1].extracted or "", own[-1].invalid or "") if own else ("", "did not move")
+
+
+def _explained(rule: RewardRule) -> str:
+    """Return a reward rule with the first line of its documentation."""
+    name = getattr(rule, "__name__", None) or repr(rule)
+    return ": ".join(filter(None, [name, (inspect.getdoc(rule) or "").partition("\n")[0]]))
 
 
 def _cut(text: str) -> str:

@@ -51,6 +51,7 @@ def test_scores_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"alice drafter {gold} 1 equal 1.5 outcome 1 + bonus 0.5" in shown
     assert any(line.startswith("bob challenger") and "outcome 0 + bonus 0" in line for line in shown)
     assert "completed, alice wins" in shown
+    assert "paid by CompetitiveReward(bonus=0.5): The own score, plus a bonus for what the rival lost" in " ".join(shown)
 
 
 def test_a_person_plays_and_types_several_lines(
