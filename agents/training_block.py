@@ -190,8 +190,7 @@ class _BeforeAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_BSD: Tensor, block: Block, cos: Tensor, sin: Tensor, *factors: Tensor) -> Tensor:
         inverse = inverse_rms(x_BSD, block.norm.eps)
-        normed_ND = (x_BSD * inverse).mul_(block.norm.weight).flatten(0, -2)
-        qkv_BSYW = block.qkv(normed_ND).view(*x_BSD.shape[:-1], -1, block.width)
+        qkv_BSYW = block.qkv(_normed(x_BSD, inverse, block.norm)).view(*x_BSD.shape[:-1], -1, block.width)
         qk_BSXW = qkv_BSYW[..., : -block.kv_heads, :]
         unit_BSXW = head_inverse = None
         plain = qk_BSXW
@@ -201,15 +200,16 @@ class _BeforeAttention(torch.autograd.Function):
             plain = unit_BSXW * block.qk_norm.weight_XW
         turned = plain.roll(block.width // 2, -1)
         torch.mul(plain, cos, out=qk_BSXW).addcmul_(turned, sin)
-        ctx.save_for_backward(x_BSD, inverse, normed_ND, unit_BSXW, head_inverse, cos, sin, *factors)
+        ctx.save_for_backward(x_BSD, inverse, unit_BSXW, head_inverse, cos, sin, *factors)
         ctx.block = block
         return qkv_BSYW
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_BSYW: Tensor) -> tuple[Tensor | None, ...]:
-        x_BSD, inverse, normed_ND, unit_BSXW, head_inverse, cos, sin, *_ = ctx.saved_tensors
+        x_BSD, inverse, unit_BSXW, head_inverse, cos, sin, *_ = ctx.saved_tensors
         block: Block = ctx.block
+        normed_ND = _normed(x_BSD, inverse, block.norm)
         to_qkv_BSYW = torch.empty_like(grad_BSYW, memory_format=torch.contiguous_format)
         to_qkv_BSYW[..., -block.kv_heads :, :] = grad_BSYW[..., -block.kv_heads :, :]
         grad_qk, to_qk = grad_BSYW[..., : -block.kv_heads, :], to_qkv_BSYW[..., : -block.kv_heads, :]
@@ -233,18 +233,18 @@ class _AfterAttention(torch.autograd.Function):
         mixed_NX = mixed_BSX.flatten(0, -2)
         x_ND = block.out(mixed_NX).add_(x_BSD.flatten(0, -2))
         inverse = inverse_rms(x_ND, block.mlp_norm.eps)
-        normed_ND = (x_ND * inverse).mul_(block.mlp_norm.weight)
-        gate_up = block.gate_up(normed_ND)
+        gate_up = block.gate_up(_normed(x_ND, inverse, block.mlp_norm))
         gate, up = gate_up.chunk(2, -1)
-        ctx.save_for_backward(mixed_NX, x_ND, inverse, normed_ND, gate_up, *factors)
+        ctx.save_for_backward(mixed_NX, x_ND, inverse, gate_up, *factors)
         ctx.block = block
         return block.down(block.act(gate) * up).add_(x_ND).view(x_BSD.shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_BSD: Tensor) -> tuple[Tensor | None, ...]:
-        mixed_NX, x_ND, inverse, normed_ND, gate_up, *_ = ctx.saved_tensors
+        mixed_NX, x_ND, inverse, gate_up, *_ = ctx.saved_tensors
         block: Block = ctx.block
+        normed_ND = _normed(x_ND, inverse, block.mlp_norm)
         grad_ND = grad_BSD.flatten(0, -2)
         gated_NI, to_gate_up = _gate_backward(block.act, gate_up, block.down.input_grad(grad_ND))
         to_x_ND = _norm_backward(block.gate_up.input_grad(to_gate_up), normed_ND, x_ND, inverse, block.mlp_norm.weight)
@@ -256,6 +256,11 @@ class _AfterAttention(torch.autograd.Function):
         ]
         to_mixed = block.out.input_grad(to_x_ND).view(*grad_BSD.shape[:-1], -1) if ctx.needs_input_grad[0] else None
         return to_mixed, to_x_ND.view(grad_BSD.shape), None, *grads
+
+
+def _normed(x: Tensor, inverse: Tensor, norm: Norm) -> Tensor:
+    """Return the output of a norm, shape (N, D); cheap enough to be computed once more in the backward pass."""
+    return (x * inverse).mul_(norm.weight).flatten(0, -2)
 
 
 def _norm_backward(grad_ND: Tensor, normed_ND: Tensor, x: Tensor, inverse: Tensor, weight_D: Tensor) -> Tensor:

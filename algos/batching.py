@@ -177,6 +177,8 @@ def shared_batches(rows: Sequence[Row], token_budget: int) -> list[list[int]]:
     pieces: list[list[int]] = []
     room = spread = 0
     for group in sorted(groups.values(), key=lambda group: -_length(rows[group[0]])):
+        if _group_cost(rows, group) > room:  # a group that is cut has its prompt computed once more
+            room = 0
         for place, index in enumerate(group):
             whole, own = _length(rows[index]), len(rows[index].completion_ids)
             cost = whole if place == 0 else own
@@ -186,6 +188,10 @@ def shared_batches(rows: Sequence[Row], token_budget: int) -> list[list[int]]:
             pieces[-1].append(index)
             room, spread = room - cost, spread - whole
     return pieces
+
+
+def _group_cost(rows: Sequence[Row], group: Sequence[int]) -> int:
+    return len(rows[group[0]].prompt_ids) + sum(len(rows[index].completion_ids) for index in group)
 
 
 def _check_budget(token_budget: int) -> None:

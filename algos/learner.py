@@ -103,7 +103,7 @@ class LocalLearner(Learner):
             raise ValueError('loss_type "dr_grpo" divides by a constant length: set max_tokens of the loss')
         if self.optim.schedule != "constant" and total_steps is None:
             raise ValueError(f'the schedule "{self.optim.schedule}" needs total_steps, the steps of the whole run')
-        self._token_budget = self.optim.token_budget or (2048 if base.model.device.type == "cpu" else 16_384)
+        self._token_budget = self.optim.token_budget or (1200 if base.model.device.type == "cpu" else 16_384)
         self._optimizers: dict[str, PolicyOptimizer] = {}
         check_head(base.model)
         with base.use(None):

@@ -50,7 +50,7 @@ class OptimConfig:
     max_grad_norm: float | None = 1.0
     """The gradient of each policy is scaled down to this norm; None does not clip."""
     token_budget: int | None = None
-    """Most tokens, padding included, of one micro-batch. It bounds memory and changes no gradient. None: 2,048 on a
+    """Most tokens, padding included, of one micro-batch. It bounds memory and changes no gradient. None: 1,200 on a
     CPU, whose caches like it small, else 16,384."""
     logit_chunk: int | None = None
     """Tokens whose logits exist at once. None: as many as fit into 0.5 GB."""

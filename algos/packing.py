@@ -1,9 +1,10 @@
 """Rows without padding, in which equal prompts are computed once.
 
 All tokens of a micro-batch stand in one sequence, so that everything but attention sees no padding: first the *roots*,
-then the *branches*. A prompt of several rows is a root, and what these rows add to it are its branches; a row whose
-prompt is its own is a root as a whole. Only attention tells the rows apart: a root sees itself, a branch sees its root
-and itself. This needs full attention in every layer, of which `can_pack` makes sure; other models are padded.
+then the *branches*, then a few tokens that fill it up. A prompt of several rows is a root, and what these rows add to it
+are its branches; a row whose prompt is its own is a root as a whole. Only attention tells the rows apart: a root sees
+itself, a branch sees its root and itself. This needs full attention in every layer, of which `can_pack` makes sure; other
+models are padded.
 
 Dimension suffixes: `S` tokens of all rows, `N` completion tokens of all rows, `T` positions of the completion, `U`
 roots, `P` positions of the longest root, `R` branches, `L` positions of the longest branch; `H` heads, `W` width of a
@@ -31,6 +32,9 @@ from transformers import AttentionInterface
 from algos.batching import Completions, completion_tensors, pad_rows, to_device
 from algos.types import Row
 
+ROUND = 64
+"""Sequences are filled up to a multiple of this: oneDNN makes, and keeps, a kernel of half a megabyte for each number of
+tokens that a layer meets, which takes as long as to multiply a hundred of them."""
 ATTENTION = "agon_packed"
 """The name under which transformers knows the attention of packed rows."""
 
@@ -142,9 +146,10 @@ def pack_rows(rows: Sequence[Row], *, dtype: torch.dtype, device: torch.device |
             positions += range(len(row.prompt_ids), len(row.prompt_ids) + len(said))
             owners.append(places[row.prompt_ids])
             branches.append(len(said))
+    spare = -len(tokens) % ROUND
     return PackedRows(
-        input_ids_1S=torch.tensor([tokens], device=device),
-        position_ids_1S=torch.tensor([positions], device=device),
+        input_ids_1S=torch.tensor([tokens + tokens[:1] * spare], device=device),
+        position_ids_1S=torch.tensor([positions + [0] * spare], device=device),
         predicts_N=torch.tensor(predicts, dtype=torch.long, device=device),
         layout=_layout(lengths, owners, branches, dtype=dtype, device=device),
         **completions,
@@ -216,6 +221,7 @@ def _attend(
         q_R, k_R, v_R = (layout.branches.spread(x) for x in (q_SHW, k_SHW, v_SHW))
         k_R, v_R = (torch.cat([root.index_select(0, layout.owner_R), own], 2) for root, own in ((k_U, k_R), (v_U, v_R)))
         mixed.append(layout.branches.gather(attend(q_R, k_R, v_R, attn_mask=layout.bias_R1LX)))
+    mixed.append(q_SHW.new_zeros(len(q_SHW) - sum(map(len, mixed)), *q_SHW.shape[1:]))  # of the tokens that fill up
     return torch.cat(mixed)[None], None
 
 

@@ -24,6 +24,7 @@ class CachedDecoder:
 
     LEAVE_SHARE = 8
     """Ended rows leave the batch once they are one in this many: the cache of the others is copied then."""
+    ROW_STEP = 1
 
     def __init__(self, model: PreTrainedModel, prompts: Sequence[tuple[int, ...]], counts: Sequence[int], *, room: int) -> None:
         """Make an empty cache.

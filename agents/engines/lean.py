@@ -20,6 +20,8 @@ from agents.engines.common_block import LeanModel, is_common
 
 LEAST_ROOM = 128
 """Tokens of each row for which there is room at once; what is not written to takes no memory on a CPU."""
+ROUND = 64
+"""Prompts are filled up to a multiple of this many tokens: oneDNN makes, and keeps, a kernel for each number that it meets."""
 PREFILL_TOKENS = 4096
 """Most tokens of prompts that are computed at once, unless one prompt alone is longer."""
 
@@ -34,6 +36,7 @@ class LeanDecoder:
 
     LEAVE_SHARE = 32
     """Ended rows leave the batch once they are one in this many."""
+    ROW_STEP = 4
 
     def __init__(
         self,
@@ -125,8 +128,10 @@ class LeanDecoder:
     def _prefill(self, places: Sequence[int]) -> Tensor:
         """Compute neighbouring prompts, without padding, and return the hidden state at the end of each."""
         prompts = [self.prompts[place] for place in places]
-        token_N = torch.tensor([token for prompt in prompts for token in prompt], device=self.device)
-        position_N = torch.cat([torch.arange(len(prompt), device=self.device) for prompt in prompts])
+        tokens = [token for prompt in prompts for token in prompt]
+        spare = -len(tokens) % ROUND
+        token_N = torch.tensor(tokens + [0] * spare, device=self.device)
+        position_N = F.pad(torch.cat([torch.arange(len(prompt), device=self.device) for prompt in prompts]), (0, spare))
         runs = [(length, len(list(run))) for length, run in groupby(map(len, prompts))]
 
         def attend(layer: int, q_NHW: Tensor, k_NKW: Tensor, v_NKW: Tensor) -> Tensor:
@@ -138,10 +143,10 @@ class LeanDecoder:
                 shared[0], shared[1] = k, v
                 out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.model.scale, enable_gqa=True)
                 mixed.append(out.transpose(1, 2).flatten(0, 1))
-            return torch.cat(mixed).flatten(1)
+            return F.pad(torch.cat(mixed).flatten(1), (0, 0, 0, spare))
 
         length_P = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
-        adapter_N = self.adapter_U[places[0] : places[-1] + 1].repeat_interleave(length_P)
+        adapter_N = F.pad(self.adapter_U[places[0] : places[-1] + 1].repeat_interleave(length_P), (0, spare))
         x_ND = self.model.forward(token_N, adapter_N, self.cos_S1W[position_N], self.sin_S1W[position_N], attend)
         return x_ND[length_P.cumsum(0) - 1]
 

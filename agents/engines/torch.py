@@ -43,6 +43,9 @@ class Decoder(Protocol):
     """Rows of prompts that are continued token by token."""
 
     LEAVE_SHARE: int
+    """Ended rows leave once they are one in this many."""
+    ROW_STEP: int
+    """Of how many rows a batch is a multiple when some have left: each new number may cost a kernel of its own."""
     device: torch.device
 
     def prefill(self) -> Tensor:
@@ -249,8 +252,9 @@ def _sample_batch(
             progress(rows - len(row_R) + ended, rows)
         if ended == len(row_R):
             break
-        if ended * decoder.LEAVE_SHARE >= len(row_R):
-            order_S = decoder.drop(ended_R)
+        staying = min(ended, (ended - len(row_R)) % decoder.ROW_STEP)
+        if (ended - staying) * decoder.LEAVE_SHARE >= len(row_R):
+            order_S = decoder.drop(ended_R & (ended_R.cumsum(0) > staying))
             row_R, token_R, ended_R = row_R[order_S], token_R[order_S], ended_R[order_S]
         logits_RV = decoder.step(token_R)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from agents.engines import common_block
 from agents.engines.common_block import LeanModel, is_common
 from agents.engines.drawing import draw
-from agents.engines.lean import fits
+from agents.engines.lean import LeanDecoder, fits
 from agents.engines.torch import TorchEngine
 from agents.errors import PromptTooLong
 from agents.policy import LLMPolicy
@@ -115,6 +115,7 @@ def test_a_row_is_the_same_alone_and_among_others(alice: LLMPolicy) -> None:
 
 
 def test_equal_prompts_share_their_prefix_and_change_nothing(alice: LLMPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.engines.lean.ROUND", 1)
     one, two = prompts((9, 30))
     rows, seeds = [one, two, one, one], [5, 6, 7, 8]
     sample(alice, [one], SAMPLED, [5])  # the first call also tries which decoder fits the model
@@ -426,3 +427,16 @@ def test_a_padded_row_does_not_enter_the_recurrent_state() -> None:
     (alone,), (padded, _) = sample(policy, [short], SAMPLED, [1]), sample(policy, [short, long], SAMPLED, [1, 2])
     assert padded.token_ids == alone.token_ids
     assert padded.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+
+
+def test_the_number_of_rows_goes_down_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = tiny_base()
+    base.eos_ids = frozenset(range(0, 50, 4))  # rows end at many different steps
+    counts, step, policy = [], LeanDecoder.step, base.policy()
+    policy.sample([(1, 2)], seeds=[0])  # the first call also tries which decoder fits the model
+    monkeypatch.setattr(LeanDecoder, "step", lambda self, token_R: counts.append(len(token_R)) or step(self, token_R))
+    found = policy.sample([(1, 2)] * 23, params=SamplingParams(max_tokens=40), seeds=range(23))
+    assert len({len(one.token_ids) for one in found}) > 4
+    assert len(set(counts)) > 2
+    assert all(count % LeanDecoder.ROW_STEP == 0 for count in counts if count != 23)
+    assert counts[-1] <= LeanDecoder.ROW_STEP

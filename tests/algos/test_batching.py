@@ -116,6 +116,13 @@ def test_rows_of_one_prompt_stay_together_and_the_longest_come_first():
     assert [{rows[index].prompt_ids for index in piece} for piece in pieces] == [{prompts[1]}, {prompts[2], prompts[0]}]
 
 
+def test_rows_of_one_prompt_are_divided_only_where_they_must_be():
+    prompts = [(1,) * 3, (2,) * 3, (3,) * 3]
+    rows = [Row(prompts[index % 3], (4,) * 5, (-1.0,) * 5, 1.0) for index in range(9)]
+    for budget, sizes in {18: [3, 3, 3], 35: [3, 3, 3], 36: [6, 3], 17: [2, 1, 2, 1, 2, 1]}.items():
+        assert [len(piece) for piece in shared_batches(rows, budget)] == sizes
+
+
 @pytest.mark.parametrize("divide", [micro_batches, shared_batches])
 def test_budget_is_checked(divide):
     with pytest.raises(ValueError, match="token_budget"):

@@ -13,7 +13,7 @@ from algos.learner import LocalLearner
 from algos.logprobs import token_logprobs
 from algos.losses import LossConfig
 from algos.optim import OptimConfig
-from algos.packing import can_pack, pack_rows
+from algos.packing import ROUND, can_pack, pack_rows
 from algos.types import Batch, Row
 
 FULL_ATTENTION = ("qwen3", "llama", "granite")
@@ -69,8 +69,9 @@ def test_by_hand():
         Row((5, 6), (1, 0), (-1.0,) * 2, 1.0),
     ]
     packed = pack_rows(rows, dtype=torch.float32)
-    assert packed.input_ids_1S.tolist() == [[5, 6, 4, 3, 7, 8, 1]]
-    assert packed.position_ids_1S.tolist() == [[0, 1, 0, 1, 2, 3, 2]]
+    assert packed.input_ids_1S[:, :7].tolist() == [[5, 6, 4, 3, 7, 8, 1]]
+    assert packed.position_ids_1S[:, :7].tolist() == [[0, 1, 0, 1, 2, 3, 2]]
+    assert packed.input_ids_1S.shape == packed.position_ids_1S.shape == (1, ROUND)
     assert packed.predicts_N.tolist() == [1, 4, 5, 2, 3, 1, 6]
     assert packed.target_ids_N.tolist() == [7, 8, 9, 3, 2, 1, 0]
     assert packed.mask_BT.int().tolist() == [[1, 1, 1], [1, 1, 0], [1, 1, 0]]
@@ -126,7 +127,8 @@ def test_the_learner_gets_the_gradient_of_padded_rows(recompute, budget):
         torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_a_shared_prompt_is_computed_once():
+def test_a_shared_prompt_is_computed_once(monkeypatch):
+    monkeypatch.setattr("algos.packing.ROUND", 1)
     base, alice = tiny_base("alice")
     learner, seen = LocalLearner(base), []
     base.model.get_decoder().layers[0].register_forward_hook(lambda _m, inputs, _o: seen.append(inputs[0].shape[:-1].numel()))
