@@ -136,7 +136,7 @@ class ChatServer:
             raise APIError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
 
     async def _health(self, request: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "ok"} if self.worker.alive else {"status": "failed"}, 200 if self.worker.alive else 503)
 
     async def _list(self, request: Request) -> Response:
         return JSONResponse(schema.model_list(list(self.models), created=self._created))
@@ -145,6 +145,8 @@ class ChatServer:
         return JSONResponse(schema.model_card(self._model(request.path_params["name"]).name, created=self._created))
 
     async def _chat(self, request: Request) -> Response:
+        if not self.worker.alive:
+            raise APIError(503, "the server can't sample any more; its log says why", code="worker_failed")
         asked = schema.read_request(await self._body(request))
         wishes = self._wishes(asked)
         self._enter(len(wishes))

@@ -42,6 +42,11 @@ class Worker:
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="agon-serve", daemon=True)
 
+    @property
+    def alive(self) -> bool:
+        """Whether the thread works."""
+        return self._thread.is_alive()
+
     def start(self) -> None:
         """Begin to work."""
         self._thread.start()

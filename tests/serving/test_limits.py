@@ -315,6 +315,14 @@ def test_a_client_that_does_not_read_blocks_nobody_and_is_left(server: Running) 
     assert answers(server)
 
 
+def test_a_server_that_can_not_work_any_more_says_so(run: Path, engine: ScriptedEngine) -> None:
+    with serving(run, engine=engine) as server:
+        assert call(server, method="GET", path="/health").status == 200
+        server.chat.worker.close()
+        assert call(server, method="GET", path="/health").status == 503
+        assert json.loads(call(server).text)["error"]["code"] == "worker_failed"
+
+
 def test_a_failing_engine_fails_its_batch_and_not_the_server(server: Running, engine: ScriptedEngine) -> None:
     engine.broken = True
     response = call(server)
