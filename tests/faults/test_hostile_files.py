@@ -1,0 +1,197 @@
+"""Files that would run code, name other files, or act on a terminal: each is refused by a sentence, and nothing happens."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+sys.path.append(str(Path(__file__).parents[1] / "algos"))
+from learner_fixtures import tiny_base
+
+from agents.errors import AdapterMismatch
+from agon_env.errors import Error
+from agon_env.transcript import load, replay
+from algos.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from algos.config import TINY
+from algos.config_file import read_config_file
+from algos.console import RunConsole
+from algos.contest_log import read_contests
+from algos.errors import CheckpointError, ConfigError
+from algos.grpo import GRPO
+from algos.guards import GuardConfig, Guards, load_batch
+from algos.learner import LocalLearner
+from algos.manifest import MANIFEST, NewerFormat, seal, verify
+from algos.win_rates import WinRates
+
+
+class Bomb:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.mark,)
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    return tmp_path / "it-ran"
+
+
+def tiny_run(step: int = 1) -> Any:
+    base, alice = tiny_base("alice")
+    learner = LocalLearner(base)
+    run = SimpleNamespace(algorithm=GRPO(), opponents=None, rates=WinRates(), step=step, tokens=0, before=None, best=None)
+    run.policies, run.learners, run.critics = {"alice": alice}, {"alice": learner}, {}
+    run.guards = Guards(GuardConfig(), run.policies, run.learners)
+    return run
+
+
+def saved(folder: Path, steps: int = 1) -> Path:
+    for step in range(1, 1 + steps):
+        save_checkpoint(tiny_run(step), folder)
+    return checkpoints(folder)[-1]
+
+
+def test_a_pickle_in_a_checkpoint_is_not_run(tmp_path: Path, mark: Path) -> None:
+    newest = saved(tmp_path)
+    for name in ("alice/optimizer.safetensors", "alice/adapter_model.safetensors"):
+        whole = (newest / name).read_bytes()
+        (newest / name).write_bytes(pickle.dumps(Bomb(mark)))
+        seal(newest, version="0")  # whoever writes the file can write its checksum too
+        with pytest.raises(CheckpointError, match="is sound, but not the checkpoint of such a run"):
+            load_checkpoint(tiny_run(), tmp_path)
+        (newest / name).write_bytes(whole)
+    assert not mark.exists()
+
+
+def test_a_pickle_as_an_adapter_is_not_run(tmp_path: Path, mark: Path) -> None:
+    base, alice = tiny_base("alice")
+    alice.save(tmp_path / "alice")
+    (tmp_path / "alice" / "adapter_model.safetensors").unlink()
+    (tmp_path / "alice" / "adapter_model.bin").write_bytes(pickle.dumps(Bomb(mark)))
+    with pytest.raises(AdapterMismatch, match=r"it lacks adapter_model\.safetensors"):
+        base.load_adapter("alice", tmp_path / "alice")
+    assert not mark.exists()
+
+
+def test_a_pickle_as_a_saved_batch_is_not_run(tmp_path: Path, mark: Path) -> None:
+    (tmp_path / "batch").write_bytes(pickle.dumps(Bomb(mark)))
+    with pytest.raises(Exception, match="header"):
+        load_batch(tmp_path / "batch")
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "!!python/object/apply:pathlib.Path.touch ['{mark}']\n",
+        "steps: !!python/object/apply:os.getpid []\n",
+        "{{}}: [",
+        "- 1\n",
+        "&a [*a]\n",
+    ],
+)
+def test_a_config_of_yaml_runs_nothing(tmp_path: Path, mark: Path, content: str) -> None:
+    (tmp_path / "run.yaml").write_text(content.format(mark=mark), encoding="utf-8")
+    with pytest.raises(ConfigError):
+        read_config_file(tmp_path / "run.yaml", default=TINY)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("env", ["os:system", "pathlib:Path-v0", "__main__:X-v0"])
+def test_a_transcript_does_not_choose_what_is_imported(tmp_path: Path, env: str) -> None:
+    header = {
+        "env": env,
+        "kwargs": {},
+        "seed": 0,
+        "options": {},
+        "players": ["a"],
+        "roles": {"a": "b"},
+        "details": {},
+        "versions": {},
+    }
+    (tmp_path / "t.jsonl").write_text(json.dumps({"type": "header", **header}) + "\n", encoding="utf-8")
+    with pytest.raises(Error, match="names a module, which is not imported for a file"):
+        replay(load(tmp_path / "t.jsonl")[0])
+    line = {"step": 0, "contest": 0, **header, "events": [], "outcome": None}
+    (tmp_path / "contests.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    ((_, transcript),) = read_contests(tmp_path / "contests.jsonl")
+    with pytest.raises(Error, match="names a module"):
+        replay(transcript)
+
+
+MANIFESTS: dict[str, Any] = {
+    "no JSON": "{",
+    "a list": [],
+    "no files": {"format": 1},
+    "a format in words": {"format": "one", "files": {}},
+    "files as a list": {"format": 1, "files": ["state.json"]},
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifest_that_is_none_is_corrupt(tmp_path: Path, name: str) -> None:
+    newest, content = saved(tmp_path), MANIFESTS[name]
+    (newest / MANIFEST).write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    with pytest.raises(CheckpointError, match="is corrupt: it is no manifest"):
+        verify(newest)
+
+
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "flipped": lambda file: file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:]),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-1]),
+    "emptied": lambda file: file.write_bytes(b""),
+    "gone": lambda file: file.unlink(),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("name", ["state.json", "alice/optimizer.safetensors", "alice/adapter_config.json"])
+def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(tmp_path: Path, name: str, how: str) -> None:
+    newest = saved(tmp_path, steps=2)
+    DAMAGES[how](newest / name)
+    told: list[str] = []
+    run = tiny_run(0)
+    load_checkpoint(run, tmp_path, on_skip=told.append)
+    assert run.step == 1
+    assert len(told) == 1
+    assert name in told[0]
+    assert told[0].endswith("Going on from step-1 instead")
+    run.step = 2
+    save_checkpoint(run, tmp_path)  # the damaged one is written anew
+    verify(newest)
+
+
+def test_where_none_is_sound_the_run_is_refused(tmp_path: Path) -> None:
+    for path in (saved(tmp_path, steps=2), checkpoints(tmp_path)[0]):
+        (path / "state.json").unlink()
+    with pytest.raises(
+        CheckpointError, match=r"no checkpoint of .* can be gone on from: .*step-2.*; .*step-1.*Begin a new run"
+    ):
+        load_checkpoint(tiny_run(0), tmp_path)
+
+
+def test_a_later_format_is_refused_and_not_passed_over(tmp_path: Path) -> None:
+    newest = saved(tmp_path, steps=2)
+    manifest = json.loads((newest / MANIFEST).read_text(encoding="utf-8"))
+    (newest / MANIFEST).write_text(json.dumps(manifest | {"format": 99, "agon-env": "9.0"}), encoding="utf-8")
+    with pytest.raises(NewerFormat, match=r"written by agon-env 9\.0 in format 99; .* pip install --upgrade agon-env"):
+        load_checkpoint(tiny_run(0), tmp_path)
+
+
+def test_what_the_console_says_does_not_act() -> None:
+    out = io.StringIO()
+    console = RunConsole(Console(file=out, force_terminal=True, color_system=None, width=200))
+    console.say("\x1b[2J\x1b]0;owned\x07 [bold]text[/bold] \u202e")
+    assert out.getvalue() == "\\x1b[2J\\x1b]0;owned\\x07 [bold]text[/bold] \\u202e\n"
