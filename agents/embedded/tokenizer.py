@@ -7,7 +7,9 @@ from string import ascii_lowercase
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from agents.embedded.searcher import CHECK
 from agon_env.games.draft_challenge import CHALLENGE, DRAFT_INTRODUCTION
+from agon_env.tasks import chain_search
 from agon_env.tasks.arithmetic import INSTRUCTION, OPERANDS, QUESTION, START
 
 OPEN, CLOSE, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
@@ -29,6 +31,9 @@ def sentences() -> list[str]:
         *(part.removesuffix(START) for part in QUESTION.split("{chain}")),
         START,
         INSTRUCTION,
+        chain_search.QUESTION.split("{chain}")[1],
+        chain_search.INSTRUCTION,
+        CHECK,
         DRAFT_INTRODUCTION,
         CHALLENGE,
         r"\boxed{",
@@ -41,7 +46,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     """Return the tokenizer: 256 bytes, a few pairs of them, the sentences, the chat marks."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     steps = [(operation, str(operand)) for operation in OPERANDS for operand in OPERANDS[operation]]
-    merges = [*(("Ġ", letter) for letter in ascii_lowercase), *steps, (">", "Ġ")]
+    merges = [*(("Ġ", letter) for letter in ascii_lowercase), *steps, (">", "Ġ"), (";", "Ġ")]
     vocabulary = {token: i for i, token in enumerate([*alphabet, *("".join(pair) for pair in merges)])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)

@@ -10,7 +10,7 @@ learned one by one, so that training has something to do after its first quick g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,11 +57,18 @@ class Writer:
     def reason(self, problem: Problem, rng: np.random.Generator) -> str:
         """Work through the chain, true to the beliefs."""
         start, steps = read_chain(problem.id)
-        digits = [start]
-        for operation, operand in steps:
-            chance, false = self.false_beliefs.get((operation, operand, digits[-1]), (0.0, 0))
-            digits.append(false if rng.random() < chance else step(digits[-1], operation, operand))
-        return write_solution(start, steps, digits[1:])
+        return write_solution(start, steps, follow(start, steps, self.false_beliefs, rng))
+
+
+def follow(
+    start: int, steps: Sequence[tuple[str, int]], false_beliefs: Mapping[Fact, tuple[float, int]], rng: np.random.Generator
+) -> list[int]:
+    """Return what someone with these beliefs writes after each step."""
+    digits = [start]
+    for operation, operand in steps:
+        chance, false = false_beliefs.get((operation, operand, digits[-1]), (0.0, 0))
+        digits.append(false if rng.random() < chance else step(digits[-1], operation, operand))
+    return digits[1:]
 
 
 def guess(rng: np.random.Generator) -> str:

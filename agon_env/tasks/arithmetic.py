@@ -92,9 +92,14 @@ class Arithmetic(GeneratedTask):
 
 def make_problem(start: int, steps: Sequence[tuple[str, int]]) -> Problem:
     """Return the problem that starts with the digit `start` and takes `steps`, pairs of operation and operand."""
-    chain = " ".join([str(start), *map("".join, zip(ascii_lowercase, (f"{o}{d}" for o, d in steps), strict=False))])
+    chain = " ".join([str(start), *name_steps(steps)])
     answer = results(start, steps)[-1]
     return Problem(chain, QUESTION.format(chain=chain), str(answer), difficulty=len(steps), topic="arithmetic modulo 10")
+
+
+def name_steps(steps: Sequence[tuple[str, int]]) -> list[str]:
+    """Return the texts of the steps, each with a letter for its name: `a*7`, `b-9`."""
+    return [f"{letter}{operation}{operand}" for letter, (operation, operand) in zip(ascii_lowercase, steps, strict=False)]
 
 
 def read_chain(chain: str) -> tuple[int, list[tuple[str, int]]]:
@@ -113,8 +118,13 @@ def results(start: int, steps: Sequence[tuple[str, int]]) -> list[int]:
 
 def write_solution(start: int, steps: Sequence[tuple[str, int]], digits: Sequence[int]) -> str:
     r"""Return the worked text that claims `digits` after the steps; it ends with the last one in `\boxed{}`."""
-    worked = [f"{letter}{o}{d}={digit}" for letter, (o, d), digit in zip(ascii_lowercase, steps, digits, strict=False)]
-    return START + " ".join([str(start), *worked, rf"\boxed{{{digits[-1]}}}"])
+    return rf"{work_out(start, steps, digits)} \boxed{{{digits[-1]}}}"
+
+
+def work_out(start: int, steps: Sequence[tuple[str, int]], digits: Sequence[int]) -> str:
+    """Return the text that claims `digits` after the steps: `Start with 4 a*7=8 b-9=9`."""
+    worked = [f"{name}={digit}" for name, digit in zip(name_steps(steps), digits, strict=True)]
+    return START + " ".join([str(start), *worked])
 
 
 _BRACE = re.compile(r"\\boxed\{|\\[{}]|[{}]")

@@ -13,6 +13,7 @@ from agon_env.tasks.task import Task
 TASKS: dict[str, str] = {
     "arithmetic": "agon_env.tasks.arithmetic:Arithmetic",
     "subset_sum": "agon_env.tasks.subset_sum:SubsetSum",
+    "chain_search": "agon_env.tasks.chain_search:ChainSearch",
     "deepmath": "agon_env.tasks.benchmarks:DeepMath",
     "gsm8k": "agon_env.tasks.benchmarks:GSM8K",
     "math": "agon_env.tasks.benchmarks:MATH",

@@ -13,9 +13,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForCausalLM
 import agon_env
 from agents import embedded
 from agents.embedded import make
+from agents.embedded.lessons import Lesson, Syllabus, batches, draw_turn, render
+from agents.embedded.searcher import Searcher, SearchHabits
 from agents.embedded.tokenizer import build_tokenizer
 from agents.embedded.writer import Habits, Writer, draw_beliefs
-from agon_env.tasks.arithmetic import Arithmetic, make_problem
+from agon_env.tasks.arithmetic import START, Arithmetic, make_problem
+from agon_env.tasks.chain_search import ChainSearch, make_chain_search, read_steps, write_tries
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +80,11 @@ def test_the_sentences_of_the_prompts_are_single_tokens(tokenizer):
     assert len(prompt_ids(tokenizer, env)) <= 13 + 2 * 10
     env.step(env.solution("drafter"))
     assert len(prompt_ids(tokenizer, env)) <= 13 + 2 * 10 + 14 + 4 * 10
+    env = agon_env.make("ChainSearchDuel-v0", difficulty=4)
+    env.reset(seed=0)
+    assert len(prompt_ids(tokenizer, env)) <= 14 + 2 * 4
+    env.step(env.solution("drafter"))
+    assert len(prompt_ids(tokenizer, env)) <= 14 + 2 * 4 + 14 + 4 * 4
 
 
 def test_it_reasons_about_short_chains(model, tokenizer):
@@ -86,7 +94,7 @@ def test_it_reasons_about_short_chains(model, tokenizer):
     for i in range(len(problems)):
         env = agon_env.make("ArithmeticSolo-v0", split="test", difficulty=2)
         env.reset(options={"index": i})
-        prompts.append(make.render(env, tokenizer))
+        prompts.append(render(env, tokenizer))
     answers = [text for text, _ in make.sample(model, tokenizer, prompts, temperature=0)]
     scores = [task.verifier.score(text, problem.answer).score for text, problem in zip(answers, problems, strict=True)]
     assert sum(scores) >= 24  # guessing gets 4
@@ -94,16 +102,40 @@ def test_it_reasons_about_short_chains(model, tokenizer):
 
 def test_on_the_default_dial_there_is_room_to_learn_and_something_to_learn_from(model, tokenizer):
     torch.manual_seed(0)
-    figures = make.evaluate(model, tokenizer, problems=128)
+    figures = make.evaluate(model, tokenizer, Arithmetic(split="test"), problems=128)
     assert 0.1 < figures["alone"] < 0.45
     assert 0.1 < figures["with draft"] < 0.45
     assert 0.03 < figures["fix rate"] < 0.4
     assert figures["tokens"] < 80
 
 
+def test_it_searches_and_checks(model, tokenizer):
+    torch.manual_seed(0)
+    figures = make.evaluate(model, tokenizer, ChainSearch(split="test"), problems=128)
+    assert 0.08 < figures["alone"] < 0.35
+    assert 0.1 < figures["with draft"] < 0.45
+    passed = {}
+    for right in (True, False):
+        contests = []
+        for i in range(96):
+            contest = agon_env.make("ChainSearchDuel-v0", split="test")
+            contest.reset(options={"index": i})
+            answer = int(contest.problem.answer)
+            contest.step(rf"\boxed{{{answer if right else (answer + 1 + i % 9) % 10}}}")
+            contests.append(contest)
+        texts = [text for text, _ in make.sample(model, tokenizer, [render(contest, tokenizer) for contest in contests])]
+        checks = [text for text in texts if text.startswith("Check: ")]
+        assert len(checks) > 15
+        passed[right] = sum("; " not in text and "=0 " in text for text in checks) / len(checks)
+    assert passed[True] > 0.5
+    assert passed[False] < 0.15
+
+
 def test_the_dial_reaches_from_easy_to_impossible(model, tokenizer):
     torch.manual_seed(0)
-    easy, impossible = (make.evaluate(model, tokenizer, problems=96, difficulty=d)["alone"] for d in (1, 26))
+    easy, impossible = (
+        make.evaluate(model, tokenizer, Arithmetic(split="test", difficulty=d), problems=96)["alone"] for d in (1, 26)
+    )
     assert easy > 0.35  # about a half: the other half of its answers are guesses
     assert impossible < 0.22  # a tenth, as by guessing
 
@@ -115,9 +147,9 @@ def test_the_maker_writes_a_folder_that_loads(tmp_path: Path):
         heads=2,
         layers=1,
         intermediate_size=32,
-        reasoning_steps=2,
-        mixture_steps=2,
-        batch_size=2,
+        study_steps=2,
+        practice_steps=2,
+        batch_tokens=400,
     )
     settings.evaluate = 4
     make.main(settings)
@@ -129,16 +161,40 @@ def test_the_maker_writes_a_folder_that_loads(tmp_path: Path):
     assert torch.isfinite(model(ids).logits).all()
 
 
-def test_batches_hold_both_roles_and_train_the_answer_alone(tmp_path: Path):
-    tokenizer = build_tokenizer()
-    settings = make.Make(output=tmp_path, batch_size=8)
-    rng = np.random.default_rng(0)
-    writer = Writer(draw_beliefs(0.2, rng), Habits())
-    ids_BT, is_target_BT = next(make.batches(settings, tokenizer, writer, rng, habitual=True))
-    prompts = [tokenizer.decode(ids[~target].tolist()) for ids, target in zip(ids_BT, is_target_BT, strict=True)]
-    answers = [tokenizer.decode(ids[target].tolist()) for ids, target in zip(ids_BT, is_target_BT, strict=True)]
+SYLLABUS = Syllabus(draw_beliefs(0.2, np.random.default_rng(0)), seed=1)
+
+
+def test_batches_train_the_answers_of_both_tasks_alone():
+    tokenizer, rng = build_tokenizer(), np.random.default_rng(0)
+    lessons = batches(lambda _: SYLLABUS.practice(), tokenizer, rng, tokens=2000)
+    prompts, answers = [], []
+    for _ in range(20):
+        batch = next(lessons)
+        assert batch.ids_BT.numel() <= 2000
+        for ids, target in zip(batch.ids_BT, batch.is_target_BT, strict=True):
+            answers.append(tokenizer.decode(ids[target].tolist()))
+            prompts.append(tokenizer.decode(ids[~target & (ids != tokenizer.pad_token_id)].tolist()))
     assert all("<|im_start|>assistant\n" in prompt for prompt in prompts)
     assert all(answer.endswith("}<|im_end|>") and "\\boxed{" in answer for answer in answers)
+    assert 0.3 < np.mean(["Start with ?" in prompt for prompt in prompts]) < 0.7
+    assert 0.3 < np.mean(["A rival has answered." in prompt for prompt in prompts]) < 0.7
+
+
+def test_studies_grow():
+    first, last = SYLLABUS.study(0), SYLLABUS.study(10_000)
+    assert [lesson.task.name for lesson in first] == ["arithmetic", "chain_search"]
+    assert [lesson.task.difficulty for lesson in first] == [(1, 2), (1, 1)]
+    assert [lesson.task.difficulty for lesson in last] == [(1, 14), (1, 5)]
+    assert (first[1].author.habits.most, last[1].author.habits.most) == (1, SearchHabits().most)
+
+
+def test_some_drafts_are_cut_off():
+    tokenizer, rng = build_tokenizer(), np.random.default_rng(0)
+    lesson = Lesson(ChainSearch(), Searcher({}), Searcher({}))
+    prompts = [tokenizer.decode(draw_turn(lesson, tokenizer, rng).prompt) for _ in range(200)]
+    drafts = [prompt for prompt in prompts if "A rival has answered." in prompt]
+    cut = [draft for draft in drafts if "}\n\nCheck it" not in draft]
+    assert 0.02 < len(cut) / len(drafts) < 0.35
 
 
 def test_beliefs_are_false_and_leave_most_facts_alone():
@@ -171,3 +227,66 @@ def test_habits_are_kept():
     assert 150 < alone.count(task.solution(task[0])) < 250
     assert 150 < after.count(r"\boxed{9}") < 250
     assert after.count(r"\boxed{9}") + after.count(task.solution(task[0])) == 400
+
+
+STEPS = [("*", 7), ("-", 9), ("+", 8)]
+PROBLEM = make_chain_search(STEPS)
+"""3 leads to 0: 3 · 7 = 1, 1 − 9 = 2, 2 + 8 = 0."""
+
+
+def digits_of(text: str) -> list[int]:
+    return [int(part[0]) for part in text.split(START)[1:]]
+
+
+def test_a_search_without_false_beliefs_or_haste_ends_with_a_right_answer():
+    task, rng = ChainSearch(), np.random.default_rng(0)
+    searcher = Searcher({}, SearchHabits(search=1, careful=1, give_up=0, most=10))
+    for i in range(20):
+        text = searcher.answer(task[i], None, rng)
+        tried = digits_of(text)
+        assert len(set(tried)) == len(tried)
+        assert text == write_tries(tried, read_steps(task[i].id))
+        assert task.verifier.score(text, task[i].answer).score == 1.0
+
+
+def test_a_careless_search_tries_digits_again():
+    rng, searcher = np.random.default_rng(0), Searcher({}, SearchHabits(search=1, careful=0, give_up=0, most=10))
+    tried = [digits_of(searcher.answer(PROBLEM, None, rng)) for _ in range(50)]
+    assert any(len(set(digits)) < len(digits) for digits in tried)
+
+
+def test_who_never_gives_up_stops_after_the_most_tries():
+    rng, searcher = np.random.default_rng(0), Searcher({}, SearchHabits(search=1, careful=1, give_up=0, most=3))
+    tried = [len(digits_of(searcher.answer(PROBLEM, None, rng))) for _ in range(50)]
+    assert max(tried) == 3
+
+
+def test_a_check_repeats_a_right_claim_and_leaves_a_wrong_one():
+    rng, searcher = np.random.default_rng(0), Searcher({}, SearchHabits(search=1, careful=1, give_up=0, most=10))
+    assert searcher.check(PROBLEM, 3, rng) == r"Check: Start with 3 a*7=1 b-9=2 c+8=0 \boxed{3}"
+    wrong = searcher.check(PROBLEM, 5, rng)
+    assert wrong.startswith("Check: Start with 5 a*7=5 b-9=6 c+8=4; Start with ")
+    assert wrong.endswith(r"=0 \boxed{3}")
+
+
+def test_both_writers_hold_the_same_beliefs():
+    rng, beliefs = np.random.default_rng(0), {("*", 7, 3): (0.3, 2)}
+    checks = [Searcher(beliefs).check(PROBLEM, 3, rng) for _ in range(1000)]
+    assert sum(text.startswith("Check: Start with 3 a*7=2 b-9=3 c+8=1; ") for text in checks) == pytest.approx(300, abs=60)
+    chains = [Writer(beliefs, Habits()).reason(make_problem(3, STEPS), rng) for _ in range(1000)]
+    assert chains.count(r"Start with 3 a*7=2 b-9=3 c+8=1 \boxed{1}") == pytest.approx(300, abs=60)
+
+
+def test_habits_of_search_are_kept():
+    rng, searcher = np.random.default_rng(0), Searcher({}, SearchHabits(search=0.5, copy=0.3, check=0.3))
+    after = [searcher.answer(PROBLEM, r"I think \boxed{3}", rng) for _ in range(400)]
+    assert 90 < after.count(r"\boxed{3}") < 170
+    assert 80 < sum(text.startswith("Check: Start with 3 ") for text in after) < 160
+    alone = [searcher.answer(PROBLEM, None, rng) for _ in range(400)]
+    assert 150 < sum(text.startswith("\\boxed") for text in alone) < 250
+
+
+def test_a_draft_without_an_answer_can_not_be_copied():
+    rng, searcher = np.random.default_rng(0), Searcher({}, SearchHabits(search=1, copy=1, check=0))
+    for draft in ("", "Start with 3 a*7=1", r"\boxed{}", r"\boxed{no}", r"\boxed{12}", r"\boxed{³}", r"\boxed{3"):
+        assert searcher.answer(PROBLEM, draft, rng).startswith(START)

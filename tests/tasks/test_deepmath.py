@@ -298,7 +298,7 @@ def test_load_task_shares_and_checks_its_options(data):
         load_task("deepmath", dificulty=(5, 6))
     with pytest.raises(TypeError, match=r"'arithmetic' does not take the option 'path'; it takes"):
         load_task("arithmetic", path="x")
-    with pytest.raises(TaskError, match="choose one of arithmetic, subset_sum, deepmath"):
+    with pytest.raises(TaskError, match="choose one of arithmetic, subset_sum, chain_search, deepmath"):
         load_task("deepmaths")
 
 
