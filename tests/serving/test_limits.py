@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -290,9 +291,10 @@ def test_a_client_that_goes_has_its_work_ended(server: Running, engine: Scripted
 def test_what_takes_too_long_is_given_up(server: Running, engine: ScriptedEngine) -> None:
     engine.seconds = 0.01
     asked = {**ASKED, "max_tokens": 2000}
-    whole = call(server, body=json.dumps(asked).encode())
+    bodies = [json.dumps({**asked, "stream": stream}).encode() for stream in (False, True)]
+    with ThreadPoolExecutor() as pool:
+        whole, streamed = pool.map(lambda body: call(server, body=body), bodies)
     assert (whole.status, json.loads(whole.text)["error"]["code"]) == (504, "timeout")
-    streamed = call(server, body=json.dumps({**asked, "stream": True}).encode())
     assert streamed.status == 200
     assert '"content": "7"' in streamed.text
     *_, error, done, _ = streamed.text.split("\n\n")

@@ -78,11 +78,11 @@ def test_a_short_question_does_not_wait_for_a_long_answer(
 ) -> None:
     engine, said = ScriptedEngine(token=0, seconds=0.001), []
     who, worker = (policy(base, engine),), start(slice_tokens=4)
-    long = submit(worker, asked(who, 1500), said, "long")
+    long = submit(worker, asked(who, 400), said, "long")
     begun(long)
     short = submit(worker, asked(who, 5, temperature=temperature), said, "short")
     assert text(short)[0] == "7" * 5
-    assert text(long)[0] == "7" * 1500
+    assert text(long)[0] == "7" * 400
     assert said == ["short", "long"]
 
 
@@ -90,11 +90,11 @@ def test_an_answer_does_not_wait_for_the_draft_of_another(base: SharedBase, star
     engine, said = ScriptedEngine(token=0, seconds=0.001), []
     speaker = policy(base, engine)
     worker = start(slice_tokens=4)
-    long = submit(worker, asked((speaker,), 1500), said, "long")
+    long = submit(worker, asked((speaker,), 400), said, "long")
     begun(long)
     short = submit(worker, asked((speaker, speaker), 5), said, "short")
     assert text(short)[1].tokens == (5, 5)
-    assert text(long)[0] == "7" * 1500
+    assert text(long)[0] == "7" * 400
     assert said == ["short", "long"]
 
 
