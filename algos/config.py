@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from agents.playing import OnFault
 from algos.algorithm import Algorithm
+from algos.asynchronous import check_staleness
 from algos.competitive import CompetitiveGRPO
 from algos.config_checks import check_config
 from algos.cooperative import CooperativeGRPO
@@ -169,6 +170,9 @@ class TrainConfig:
     device: str = "auto"
     """"auto" takes a GPU if there is one."""
     ray: RayConfig = field(default_factory=RayConfig)
+    staleness: int = 0
+    """With Ray: 1 plays the contests of the next step while this one's are learned from, with policies one step old, and
+    corrects for that; 0 waits."""
     ranks: int = 1
     """Processes on this machine that play and learn side by side, each with a copy of the base. For several machines, or to
     start them otherwise, run the same command under torchrun."""
@@ -182,6 +186,7 @@ class TrainConfig:
             if getattr(self, name) != (default := self.__dataclass_fields__[name].default):
                 raise ConfigError(f"{name} has no effect with {self.algorithm}: leave it at {default!r}")
         check_engine(self.engine)
+        check_staleness(self)
         self.contest_options()
         try:
             self.make_algorithm()

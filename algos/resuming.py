@@ -21,6 +21,7 @@ MAY_CHANGE = {
     "max_rows": "other rows are sampled side by side; their texts are the same up to rounding",
     "threads": "sums are made in another order: the run is the same up to rounding, not to the last bit",
     "ranks": "sums are made in another order: the run is the same up to rounding, not to the last bit",
+    "staleness": "contests are played with policies of another age",
     "ray": "contests are played elsewhere, in other batches: their texts are the same up to rounding",
     "device": "the numbers are those of another machine: the run is the same up to rounding, not to the last bit",
 }

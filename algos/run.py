@@ -27,6 +27,7 @@ from agents.shared_base import SharedBase
 from agon_env.contest import Contest
 from algos.advantages import Advantages
 from algos.algorithm import Algorithm
+from algos.asynchronous import Ahead
 from algos.config import TrainConfig
 from algos.contests import make_contests
 from algos.divergence import base_divergence, disagreement, policy_divergence
@@ -44,7 +45,6 @@ from algos.parallel.pool import RayPool
 from algos.parallel.ranked import RankedCritic, RankedLearner, ranked_rollout, rollout_of_first
 from algos.parallel.ranks import Ranks
 from algos.phases import recording
-from algos.play import play
 from algos.policies import load_bases, make_policy, sampling_params
 from algos.rollouts import Rollout, Rollouts, rollout
 from algos.types import Row, Stats, Turn
@@ -75,6 +75,8 @@ class Run:
     """Where contests are played, if not in this process."""
     rollout: Rollouts = rollout
     """Plays contests."""
+    ahead: Ahead = field(default_factory=Ahead)
+    """Plays those of the next step ahead, if the config says so."""
     critics: dict[str, Critic] = field(default_factory=dict)
     """Policy → its critic, where the algorithm has such."""
     rates: WinRates = field(default_factory=WinRates)
@@ -112,11 +114,11 @@ class Run:
             name: make_policy(bases[name], name, config, seed=config.seed * len(names) + number)
             for number, name in enumerate(names)
         }
-        correction = config.loss.sampler_correction
+        correction, differs = config.loss.sampler_correction, config.engine != "torch" or config.staleness > 0
         loss = replace(
             config.loss,
             max_tokens=config.loss.max_tokens or config.max_tokens,
-            sampler_correction="token" if correction == "none" and config.engine != "torch" else correction,
+            sampler_correction="token" if correction == "none" and differs else correction,
         )
         updates = config.steps * config.optim.epochs * config.optim.minibatches
         of_base = {
@@ -137,12 +139,14 @@ class Run:
             params=sampling_params(config),
             ranks=ranks,
             workers=workers,
+            ahead=Ahead(staleness=config.staleness),
             rollout=_rollouts(ranks, workers, spread=bool(config.ray.address)),
             critics=_make_critics(config, policies, learners) if algorithm.critic else {},
         )
 
     def close(self) -> None:
         """End the workers, if there are any."""
+        self.ahead.close()
         if self.workers is not None:
             self.workers.close()
 
@@ -166,6 +170,7 @@ class Run:
 
     def evaluate(self, on_contest: Callable[[int], None] | None = None) -> tuple[Evaluation, list[Contest]]:
         """Play the held-out problems with the policies as they are; see `algos.judge`."""
+        self.ahead.settle()
         return evaluate_policies(
             self.held_out,
             self.policies,
@@ -188,7 +193,7 @@ class Run:
 
     def _advance(self) -> tuple[Stats, Rollout]:
         self.guards.step = self.step
-        rollout, stats = play(self)
+        rollout, stats = self.ahead.play(self)
         if isinstance(self.engine, ServedEngine):
             self.engine.rest()  # the GPU is the learner's now
         turns = penalise_length(rollout.turns, self.config.length_penalty, max_tokens=self.config.max_tokens)

@@ -25,7 +25,7 @@ from agon_env.contest import Contest
 from algos.errors import ConfigError, SamplerMismatch, WorkersFailed
 from algos.parallel.division import merge, numbered, unpack
 from algos.parallel.ray_config import LOCAL, RayConfig
-from algos.parallel.work import Played, PolicySeat, Unit, Worker, adapter_tensors, describe, digest_of
+from algos.parallel.work import FrozenPolicy, Played, PolicySeat, Unit, Worker, adapter_tensors, describe, digest_of
 from algos.phases import phase
 from algos.rollouts import Rollout, Start
 
@@ -140,10 +140,18 @@ class RayPool:
             played = self._play(units)
         return merge([unpack(one.packed, template) for one in played])
 
+    def freeze(self, policy: LLMPolicy) -> FrozenPolicy:
+        """Return a policy as it is now: the workers can play it while it changes here, until it is frozen again."""
+        seat = describe(policy)
+        assert isinstance(seat, PolicySeat)
+        self._put_adapter(seat.version, policy)
+        return FrozenPolicy(seat)
+
     def close(self) -> None:
-        """End the workers, and the cluster if it is our own."""
-        for worker in self._workers:
-            self._ray.kill(worker)
+        """End the workers, and the cluster if this pool has begun it."""
+        if self._ray.is_initialized():  # else whoever began the cluster has ended it, and its workers with it
+            for worker in self._workers:
+                self._ray.kill(worker)
         self._workers = []
         if self._own:
             self._ray.shutdown()

@@ -20,6 +20,7 @@ from agents.agent import Agent
 from agents.policy import LLMPolicy
 from agents.sampling import Engine, SamplingParams
 from agents.shared_base import SharedBase
+from agon_env.types import Action, Observation
 from algos.parallel.division import pack
 from algos.rollouts import Start, rollout
 
@@ -133,8 +134,22 @@ class Worker:
         self._versions[seat.base, seat.name] = seat.version
 
 
+class FrozenPolicy(Agent):
+    """A policy as it was at some moment, for workers to play; here it can't act."""
+
+    def __init__(self, seat: PolicySeat) -> None:
+        """Stand for `seat`, whose adapter the workers can fetch."""
+        self.seat, self.name = seat, seat.name
+
+    def act(self, observations: Sequence[Observation]) -> list[Action]:
+        """Refuse."""
+        raise NotImplementedError(f"{self.name!r} as it was is played by workers alone")
+
+
 def describe(agent: Agent) -> PolicySeat | bytes:
     """Return what a worker needs to make the same player."""
+    if isinstance(agent, FrozenPolicy):
+        return agent.seat
     if not isinstance(agent, LLMPolicy):
         return pickle.dumps(agent)
     base = agent.base
