@@ -3,8 +3,9 @@
     python benchmarks/scale.py [--steps 5] [--problems 16] [--group 4] [--new-tokens 64] [--out scale.json]
 
 Whole training steps of the duel with the embedded model, on two cores: with one Ray worker, with two, and with two of which
-one is killed (kill -9) in the middle of a step. The runs are interleaved; `times_as_fast` is the ratio of the medians of
-the time that is spent playing. Then 20 steps of the learner on the same rows in one process and on two gloo ranks.
+one is killed (kill -9) in the middle of a step. The runs are interleaved. `times_as_fast` is the ratio of the medians of the
+time that is spent playing: on the wall; and, for a machine that is shared with others, by the processor's time of the worker
+that worked longest. Then 20 steps of the learner on the same rows in one process and on two gloo ranks.
 
 Needs `pip install 'agon-env[ray]'`.
 """
@@ -17,6 +18,7 @@ import os
 import signal
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,7 @@ def workers(config: TrainConfig) -> dict[str, Any]:
         for side, count in sides.items()
     }
     seconds: dict[str, list[float]] = {side: [] for side in sides}
+    longest: dict[str, list[float]] = {side: [] for side in sides}
     sent: list[int] = []
     for step in range(config.steps):
         for side, run in runs.items():
@@ -69,9 +72,13 @@ def workers(config: TrainConfig) -> dict[str, Any]:
                 kill = threading.Timer(np.median(seconds["2"]) / 2, os.kill, (run.workers.pids()[0], signal.SIGKILL))
                 kill.start()
             before = run.workers.sent.adapters
+            pids = run.workers.pids()
+            idle = [processor_seconds(pid) for pid in pids]
             stats, _ = run.advance()
             if step:  # the first one loads models
                 seconds[side].append(stats["time/sample"])
+                if not killed:
+                    longest[side].append(max(processor_seconds(pid) - then for pid, then in zip(pids, idle, strict=True)))
                 sent.append(run.workers.sent.adapters - before)
             if killed:
                 print(f"a worker was killed in step {step}: {stats['time/sample']:.1f} s instead of {seconds['2'][-1]:.1f} s")
@@ -83,12 +90,22 @@ def workers(config: TrainConfig) -> dict[str, Any]:
     return {
         "contests_per_step": config.problems * config.group_size,
         "seconds_playing": {side: spread(values) for side, values in seconds.items()},
-        "times_as_fast": round(float(np.median(seconds["1"]) / np.median(seconds["2"])), 2),
+        "processor_seconds_of_the_longest_worker": {side: spread(values) for side, values in longest.items()},
+        "times_as_fast": {
+            "wall": round(float(np.median(seconds["1"]) / np.median(seconds["2"])), 2),
+            "processor": round(float(np.median(longest["1"]) / np.median(longest["2"])), 2),
+        },
         "bytes_sent_per_step": spread(sent, digits=0),
         "bytes_of_the_adapters": sum(4 * policy.base.adapters.count(policy.name) for policy in first.policies.values()),
         "workers_replaced": replaced,
         "same_weights_to_the_last_bit": {side: found == digests["1"] for side, found in digests.items()},
     }
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor's time that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def digest(policy: LLMPolicy) -> str:
@@ -114,7 +131,10 @@ def learn(ranks: Ranks | None) -> list[np.ndarray]:
     optim = OptimConfig(learning_rate=1e-3)
     learner = LocalLearner(base, optim=optim) if ranks is None else RankedLearner(base, ranks=ranks, optim=optim)
     for step in range(LEARNER_STEPS):
-        learner.forward_backward(policy, Batch(tuple(rows(step))))
+        drawn = rows(step)
+        scored = learner.logprobs(policy, drawn)  # the policy has said them itself, as in training
+        own = (dataclasses.replace(row, old_logprobs=logp) for row, logp in zip(drawn, scored, strict=True))
+        learner.forward_backward(policy, Batch(tuple(own)))
         learner.optim_step(policy)
     return [parameter.detach().numpy() for parameter in policy.parameters()]
 
