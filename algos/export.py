@@ -5,7 +5,7 @@
         alice-merged/model.safetensors …                                  with `merge`
         chat.jsonl                                                        with `sft`
 
-Every part is complete or absent. A policy's name is a Python name in `chat.py`, so one that is none is refused.
+Every part is complete or absent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from huggingface_hub import ModelCardData
 from agents.adapter_files import CONFIG_FILE, WEIGHTS_FILE
 from agents.loading import EMBEDDED, SMOLLM2, load_model
 from algos.config import TrainConfig, load_config
-from algos.errors import ConfigError
 from algos.policies import policy_models
 from algos.run_folder import write_json, write_text
 from algos.trained import adapter_folders
@@ -64,11 +63,8 @@ class Export:
         Raises:
             FileNotFoundError: the folder holds no run.
             CheckpointError: the run has saved nothing yet.
-            ConfigError: a policy has a name that can't be used.
         """
         config, folders = load_config(run), adapter_folders(run)
-        if odd := [name for name in folders if not name.isidentifier()]:
-            raise ConfigError(f"the policy {odd[0]!r} can't be exported: its name must be fit for a Python variable")
         return cls(run, out or run / "export", config, folders, policy_models(config, list(folders)))
 
     @property

@@ -1,5 +1,6 @@
 """What is exported loads elsewhere: in plain PEFT and transformers, as a merged model, as chat data; its snippets run."""
 
+import ast
 import json
 import re
 import runpy
@@ -15,9 +16,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from agents import embedded
 from algos.cli import run as agon
 from algos.config import TINY
-from algos.errors import ConfigError
 from algos.export import Export, export
-from algos.export_chat_data import winner_of
+from algos.export_chat_data import winner_of, won_texts
 from algos.trained import load_trained
 from algos.trainer import train
 
@@ -131,6 +131,32 @@ def test_the_texts_that_won_are_chat_data(out: Path, run: Path, tmp_path: Path) 
     assert len({json.dumps(row["messages"]) for row in data}) == len(data)
 
 
+def test_odd_texts_are_read_back_by_datasets(tmp_path: Path) -> None:
+    from datasets import load_dataset
+
+    import agon_env
+
+    env = agon_env.make("ArithmeticSolo-v0", difficulty=2)
+    env.reset(seed=0)
+    said = env.solution("solver") + " \ud800 \u2028 </script> \x1b[31m"
+    env.step(said)
+    rows = list(won_texts({"policies": {"alice": "alice"}, "step": 0}, env.transcript))
+    (tmp_path / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    data = load_dataset("json", data_files=str(tmp_path / "chat.jsonl"), split="train", cache_dir=str(tmp_path / "cache"))
+    assert data[0]["messages"][-1]["content"] == said.replace("\ud800", "\ufffd")
+
+
+def test_a_bases_name_is_text_in_the_files(run: Path, tmp_path: Path) -> None:
+    what = Export.of(run, tmp_path)
+    odd = 'a"); print("b\\'
+    export(replace(what, models=dict.fromkeys(what.models, odd)))
+    code = (tmp_path / "chat.py").read_text(encoding="utf-8")
+    (load,) = (
+        node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".load")
+    )
+    assert ast.literal_eval(load.args[0]) == odd
+
+
 def test_who_won_is_who_was_paid_more_and_nobody_wins_by_a_forfeit() -> None:
     from agon_env.types import Outcome
 
@@ -164,6 +190,3 @@ def test_mistakes_are_sentences(
     what = Export.of(run)
     with pytest.raises(FileNotFoundError, match="--keep-transcripts"):
         export(replace(what, run=tmp_path, out=tmp_path / "out"), sft=True)
-    monkeypatch.setattr("algos.export.adapter_folders", lambda _: {"import os; x": run / "alice"})
-    with pytest.raises(ConfigError, match="can't be exported"):
-        Export.of(run)
