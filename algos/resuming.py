@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 from algos.config import TrainConfig
 from algos.errors import ConfigError
@@ -37,16 +39,26 @@ def check_same_run(config: TrainConfig, before: TrainConfig) -> list[str]:
     Raises:
         ConfigError: one differs that can't; the message names all of them.
     """
-    changed = {
-        f.name: (getattr(before, f.name), getattr(config, f.name))
-        for f in fields(TrainConfig)
-        if getattr(before, f.name) != getattr(config, f.name)
-    }
-    fixed = {name: values for name, values in changed.items() if name not in MAY_CHANGE}
+    changed = dict(_differences(before, config))
+    fixed = {name: values for name, values in changed.items() if _section(name) not in MAY_CHANGE}
     if fixed:
         told = "; ".join(f"{name} was {then!r} and can't become {now!r}" for name, (then, now) in fixed.items())
         raise ConfigError(
             f"{told} in the middle of a run, whose steps so far were made that way: begin a new one. When a run goes on, only "
             f"these may change: {', '.join(MAY_CHANGE)}"
         )
-    return [f"{name} was {then!r} and is {now!r} now: {MAY_CHANGE[name]}" for name, (then, now) in changed.items()]
+    return [f"{name} was {then!r} and is {now!r} now: {MAY_CHANGE[_section(name)]}" for name, (then, now) in changed.items()]
+
+
+def _differences(before: Any, now: Any, *, within: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Yield the settings in which two configs differ, for example `optim.learning_rate`, and their values."""
+    for field in fields(before):
+        then, since = getattr(before, field.name), getattr(now, field.name)
+        if is_dataclass(then) and type(then) is type(since):
+            yield from _differences(then, since, within=f"{within}{field.name}.")
+        elif then != since:
+            yield f"{within}{field.name}", (then, since)
+
+
+def _section(name: str) -> str:
+    return name.partition(".")[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any]]]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("chaos")
-    yield folder, chaos.uninterrupted(chaos.SMALL, folder)
+    return folder, chaos.uninterrupted(chaos.SMALL, folder)
 
 
 def test_a_second_run_is_the_same(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
