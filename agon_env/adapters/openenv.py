@@ -147,9 +147,10 @@ def to_openenv(
     Raises:
         Error: there is no such seat, or nobody to play the others.
     """
+    template = make(id, **kwargs)  # its copies share what is large, like a data set
 
     def one() -> ContestEnvironment:
-        return ContestEnvironment(to_gymnasium(make(id, **kwargs), seat, rivals))
+        return ContestEnvironment(to_gymnasium(template.fork(), seat, rivals))
 
     one()  # what is wrong with the arguments shows here, not in a session
     return create_app(

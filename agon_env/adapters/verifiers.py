@@ -62,7 +62,8 @@ def to_verifiers(id: str, *, frozen: Sequence[str] = (), **kwargs: Any) -> tuple
     Raises:
         Error: `frozen` names no role of the contest.
     """
-    roles = make(id, **kwargs).roles
+    template = make(id, **kwargs)  # its copies share what is large, like a data set
+    roles = template.roles
     if unknown := [role for role in frozen if role not in roles]:
         raise Error(f"{id} has no role {unknown[0]!r}; its roles are {', '.join(roles)}")
     talker = vf.AgentConfig.model_validate({"harness": {"id": "null"}, "runtime": {"type": "subprocess"}})
@@ -88,7 +89,7 @@ def to_verifiers(id: str, *, frozen: Sequence[str] = (), **kwargs: Any) -> tuple
                 getattr(agents, role).trainable = False
 
         async def run(self, task: Any, agents: Any) -> None:
-            await play(make(id, **kwargs), task, agents)
+            await play(template.fork(), task, agents)
 
     return Contests, ContestEnv
 

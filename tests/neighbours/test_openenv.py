@@ -79,6 +79,7 @@ def test_sessions_have_contests_of_their_own():
     with served(app) as connect, connect() as one, connect() as two:
         seen = one.reset(seed=0).observation["text"], two.reset(seed=1).observation["text"]
         assert seen[0] != seen[1]
+        assert one.reset().observation["text"] != two.reset().observation["text"]
         assert one.step({"text": "x"}).done
         assert not two.reset(seed=1).done
 
