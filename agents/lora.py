@@ -32,28 +32,43 @@ class LoraWeights:
     """alpha / rank."""
 
 
-class MergedLinear:
-    """Linear layers with the same input as one, their adapters merged into a copy of the weights; outside of autograd.
+class LinearGroup:
+    """Linear layers with the same input as one, under an adapter; outside of autograd."""
 
-    A layer that stands alone and is not adapted is not copied.
-    """
+    def __init__(self, layers: Sequence[LoraWeights], *, merge: bool) -> None:
+        """Stand at least one layer side by side.
 
-    def __init__(self, layers: Sequence[LoraWeights]) -> None:
-        """Merge at least one layer; the factors may not change as long as this is used."""
+        Args:
+            layers: the factors may not change as long as this is used.
+            merge: copy the weights and add the adapter to them, which pays where tokens are more than inputs.
+        """
         self.layers = layers
         self.factors = [factor for layer in layers for factor in layer.factors or ()]
         """A and B of each adapted layer."""
-        self._weight_OI = _merged(layers)
-        self._bias_O = _biases(layers)
         self._stacked = _stacked(layers) if self.factors else None
+        merged = merge and self._stacked is not None
+        self._parts = [(_merged(layers), _biases(layers))] if merged else [(one.weight_OI, one.bias_O) for one in layers]
+        self._beside = None if merged else self._stacked
 
     def __call__(self, x_NI: Tensor) -> Tensor:
         """Return x (W + scale · B A)ᵀ + bias of all layers side by side, shape (N, O)."""
-        return product(x_NI, self._weight_OI, self._bias_O)
+        outs = [product(x_NI, weight_OI, bias_O) for weight_OI, bias_O in self._parts]
+        out_NO = outs[0] if len(outs) == 1 else torch.cat(outs, -1)
+        if self._beside is None:
+            return out_NO
+        a_KI, b_KO = self._beside
+        return out_NO.addmm_(product(x_NI, a_KI), b_KO)
 
     def input_grad(self, grad_NO: Tensor) -> Tensor:
         """Return the gradient to the input, shape (N, I)."""
-        return product(grad_NO, self._weight_OI.T)
+        grads = grad_NO.split([len(weight_OI) for weight_OI, _ in self._parts], -1)
+        grad_NI = product(grads[0], self._parts[0][0].T)
+        for grad, (weight_OI, _) in zip(grads[1:], self._parts[1:], strict=True):
+            grad_NI += product(grad, weight_OI.T)
+        if self._beside is None:
+            return grad_NI
+        a_KI, b_KO = self._beside
+        return grad_NI.addmm_(product(grad_NO, b_KO), a_KI)
 
     def factor_grads(self, grad_NO: Tensor, x_NI: Tensor) -> list[Tensor]:
         """Return the gradients to `factors`."""
@@ -132,8 +147,6 @@ def _factor_grads(
 
 def _merged(layers: Sequence[LoraWeights]) -> Tensor:
     """Return W + scale · B A of all layers, one above the other, shape (O, I)."""
-    if len(layers) == 1 and layers[0].factors is None:
-        return layers[0].weight_OI
     widths = [len(layer.weight_OI) for layer in layers]
     merged_OI = layers[0].weight_OI.new_empty(sum(widths), layers[0].weight_OI.shape[1])
     for layer, part_OI in zip(layers, merged_OI.split(widths), strict=True):

@@ -2,8 +2,9 @@
 
 The modules of transformers write every intermediate of a norm, a rotation or a gate to memory, and autograd keeps them.
 Here what stands before attention is one step with a backward pass of its own, and so is what stands after it; layers with
-the same input are one product, on weights with the adapter merged into them. Attention stays the model's own. `fuse` has
-a model's layers go this way where that comes to the same, and `merged_once` keeps the merged weights for a while.
+the same input are one group, where tokens are many on weights with the adapter merged into them. Attention stays the
+model's own. `fuse` has a model's layers go this way where that comes to the same, and `merged_once` keeps the merged
+weights for a while.
 
 Dimension suffixes: B rows, S positions, D hidden width, H query heads, K key-value heads, X heads of both kinds, Y these
 and the values, W width of a head, I width of the MLP.
@@ -29,7 +30,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from agents.adapters import weights_for
 from agents.engines.common_block import HeadNorm, Norm, inverse_rms, is_common, linear_bytes, linear_groups
-from agents.lora import LoraWeights, MergedLinear
+from agents.lora import LinearGroup, LoraWeights
 
 _FORWARD_RECOMPUTES = "__call__" not in vars(GradientCheckpointingLayer)
 """Whether it is the `forward` of transformers' layers, which is replaced here, that sees to activation checkpointing."""
@@ -87,24 +88,24 @@ class Block:
     """The weights of one layer under one adapter."""
 
     norm: Norm
-    qkv: MergedLinear
+    qkv: LinearGroup
     qk_norm: HeadNorm | None
-    out: MergedLinear
+    out: LinearGroup
     mlp_norm: Norm
-    gate_up: MergedLinear
+    gate_up: LinearGroup
     act: nn.Module
-    down: MergedLinear
+    down: LinearGroup
     width: int
     """Of a head."""
     kv_heads: int
 
     @classmethod
-    def of(cls, layer: Any, weights: Sequence[Sequence[LoraWeights]]) -> Block:
-        """Merge the weights of a layer's groups of linear layers."""
+    def of(cls, layer: Any, weights: Sequence[Sequence[LoraWeights]], *, merge: bool) -> Block:
+        """Read a layer whose groups of linear layers have these weights; `merge` as for `LinearGroup`."""
         attention = layer.self_attn
         width: int = attention.head_dim
         heads, kv_heads = (len(linear.weight_OI) // width for linear in weights[0][:2])
-        qkv, out, gate_up, down = map(MergedLinear, weights)
+        qkv, out, gate_up, down = (LinearGroup(group, merge=merge) for group in weights)
         head_norms = [(attention.q_norm, heads), (attention.k_norm, kv_heads)] if hasattr(attention, "q_norm") else []
         return cls(
             norm=Norm.of(layer.input_layernorm),
@@ -130,7 +131,7 @@ def _layer_forward(layer: Any, hidden_states: Tensor, **kwargs: Any) -> Tensor:
     if weights is None or attend is None or any(kwargs.get(name) is not None for name in _CACHES):
         return type(layer).forward(layer, hidden_states, **kwargs)
     with torch.no_grad():
-        block = _block(layer, weights)
+        block = _block(layer, weights, merge=hidden_states.shape[:-1].numel() >= hidden_states.shape[-1])
 
     def run(x_BSD: Tensor) -> Tensor:
         return _fused(layer.self_attn, block, x_BSD, attend=attend, **kwargs)
@@ -140,15 +141,15 @@ def _layer_forward(layer: Any, hidden_states: Tensor, **kwargs: Any) -> Tensor:
     return run(hidden_states)
 
 
-def _block(layer: nn.Module, weights: Sequence[Sequence[LoraWeights]]) -> Block:
-    """Return the merged weights of a layer, the kept ones where they are still true."""
+def _block(layer: nn.Module, weights: Sequence[Sequence[LoraWeights]], *, merge: bool) -> Block:
+    """Return the weights of a layer, the kept ones where they are still true."""
     kept = _kept.get()
-    if kept is None:
-        return Block.of(layer, weights)
+    if kept is None or not merge:
+        return Block.of(layer, weights, merge=merge)
     factors = [factor for group in weights for linear in group for factor in linear.factors or ()]
     state = [(id(factor), factor._version) for factor in factors]
     if layer not in kept or kept[layer][0] != state:
-        kept[layer] = state, Block.of(layer, weights)
+        kept[layer] = state, Block.of(layer, weights, merge=True)
     return kept[layer][1]
 
 

@@ -9,16 +9,16 @@ from torch import nn
 from torch.nn import functional as F
 
 from agents.engines.common_block import HeadNorm, Norm
-from agents.lora import LoraWeights, MergedLinear
+from agents.lora import LinearGroup, LoraWeights
 from agents.training_block import Block, _AfterAttention, _BeforeAttention, fuse, merged_once
 
 
-def block(*, act: nn.Module, head_norm: bool) -> Block:
+def block(*, act: nn.Module, head_norm: bool, merge: bool) -> Block:
     """A block of two query heads and one of keys and values, four wide, on six hidden numbers, in float64."""
     torch.manual_seed(0)
 
-    def linear(outputs: Sequence[int], inputs: int, *, adapted: Sequence[bool]) -> MergedLinear:
-        return MergedLinear(
+    def linear(outputs: Sequence[int], inputs: int, *, adapted: Sequence[bool]) -> LinearGroup:
+        return LinearGroup(
             [
                 LoraWeights(
                     torch.randn(size, inputs, dtype=torch.float64),
@@ -32,7 +32,8 @@ def block(*, act: nn.Module, head_norm: bool) -> Block:
                     scale=1.5,
                 )
                 for size, is_adapted in zip(outputs, adapted, strict=True)
-            ]
+            ],
+            merge=merge,
         )
 
     def norm() -> Norm:
@@ -55,46 +56,47 @@ def block(*, act: nn.Module, head_norm: bool) -> Block:
         )
 
 
-def with_factors(linears: Sequence[MergedLinear], run: Callable[[], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Let finite differences reach the factors, which a block has merged before it runs."""
+def with_factors(linears: Sequence[LinearGroup], *, merge: bool) -> Callable[..., None]:
+    """Let finite differences reach the factors, which a group has read before it runs."""
 
-    def merged_anew(*factors: torch.Tensor) -> torch.Tensor:
+    def read_anew(*factors: torch.Tensor) -> None:
         places = iter(factors)
         with torch.no_grad():
             for linear in linears:
                 for factor in linear.factors:
                     factor.copy_(next(places))
-                linear.__init__(linear.layers)  # type: ignore[misc]
-        return run()
+                linear.__init__(linear.layers, merge=merge)  # type: ignore[misc]
 
-    return merged_anew
+    return read_anew
 
 
+@pytest.mark.parametrize("merge", [True, False])
 @pytest.mark.parametrize("head_norm", [True, False])
-def test_gradients_before_attention_by_finite_differences(head_norm: bool) -> None:
-    some = block(act=nn.SiLU(), head_norm=head_norm)
+def test_gradients_before_attention_by_finite_differences(head_norm: bool, merge: bool) -> None:
+    some = block(act=nn.SiLU(), head_norm=head_norm, merge=merge)
     angle = torch.linspace(0, 3, 3 * 2, dtype=torch.float64).view(1, 3, 1, 2)
     cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([-angle.sin(), angle.sin()], -1)
     x = torch.randn(2, 3, 6, dtype=torch.float64, requires_grad=True)
     factors = [factor.detach().clone().requires_grad_() for factor in some.qkv.factors]
 
     def run(x: torch.Tensor, *factors: torch.Tensor) -> torch.Tensor:
-        with_factors([some.qkv], lambda: x)(*factors)
+        with_factors([some.qkv], merge=merge)(*factors)
         return _BeforeAttention.apply(x, some, cos, sin, *factors)
 
     assert torch.autograd.gradcheck(run, (x, *factors))
 
 
+@pytest.mark.parametrize("merge", [True, False])
 @pytest.mark.parametrize("act", [nn.SiLU(), nn.GELU()], ids=str)
-def test_gradients_after_attention_by_finite_differences(act: nn.Module) -> None:
-    some = block(act=act, head_norm=False)
+def test_gradients_after_attention_by_finite_differences(act: nn.Module, merge: bool) -> None:
+    some = block(act=act, head_norm=False, merge=merge)
     linears = [some.out, some.gate_up, some.down]
     x = torch.randn(2, 3, 6, dtype=torch.float64, requires_grad=True)
     mixed = torch.randn(3, 2, 8, dtype=torch.float64).transpose(0, 1).requires_grad_()
     factors = [factor.detach().clone().requires_grad_() for linear in linears for factor in linear.factors]
 
     def run(mixed: torch.Tensor, x: torch.Tensor, *factors: torch.Tensor) -> torch.Tensor:
-        with_factors(linears, lambda: x)(*factors)
+        with_factors(linears, merge=merge)(*factors)
         return _AfterAttention.apply(mixed, x, some, *factors)
 
     assert torch.autograd.gradcheck(run, (mixed, x, *factors))
@@ -105,8 +107,10 @@ def test_weights_are_merged_once_unless_they_change(monkeypatch: pytest.MonkeyPa
     base.policy("alice", rank=2)
     assert fuse(base.model, scratch_bytes=2**30)
     made = []
-    monkeypatch.setattr("agents.training_block.MergedLinear", lambda weights: made.append(1) or MergedLinear(weights))
-    ids, layers = torch.arange(8)[None], len(base.model.get_decoder().layers)
+    monkeypatch.setattr(
+        "agents.training_block.LinearGroup", lambda *args, **options: made.append(1) or LinearGroup(*args, **options)
+    )
+    ids, layers = torch.arange(40)[None], len(base.model.get_decoder().layers)
 
     def hidden() -> torch.Tensor:
         with torch.no_grad():
