@@ -68,7 +68,7 @@ def named(specs: Sequence[str], *, seats: int, params: SamplingParams) -> list[E
             found += _newest(trained, one, label or trained.run.resolve().name, seats=seats)
             bases = bases or _bare(trained.bases, trained.config)
         elif spec != BASE:
-            found.append(Entrant(label or spec, _made(spec, params), spec))
+            found.append(_made(label or spec, spec, params))
     if BASE in specs and not bases:
         raise ConfigError(f"{BASE!r} is the frozen model of a run: name the run as well, run:FOLDER")
     return _told_apart([*found, *(bases if BASE in specs else ())])
@@ -120,7 +120,8 @@ def _newest(trained: Trained, one: str | None, label: str, *, seats: int) -> lis
         raise ConfigError(f"{trained.run} has no policy {one!r}; it has {', '.join(trained.policies)}")
     policies = trained.policies if one is None else {one: trained.policies[one]}
     return [
-        replace(entrant, label=f"{label}/{entrant.label}") for entrant in _seated(policies, None, str(trained.run), seats=seats)
+        replace(entrant, label=f"{label}/{entrant.label}")
+        for entrant in _seated(policies, None, str(next(iter(trained.folders.values())).parent), seats=seats)
     ]
 
 
@@ -133,13 +134,16 @@ def _seated(policies: Mapping[str, LLMPolicy], step: int | None, place: str, *, 
     return [Entrant(f"{name}{end}", policy, f"{place}/{name}", name, step) for name, policy in policies.items()]
 
 
-def _made(spec: str, params: SamplingParams) -> Agent:
+def _made(label: str, spec: str, params: SamplingParams) -> Entrant:
+    sampling = f"{spec}, {params.max_tokens} tokens at temperature {params.temperature:g}"
     if spec.startswith("openai:"):
-        return agents.make(spec, max_tokens=params.max_tokens, temperature=params.temperature)
+        agent = agents.make(spec, max_tokens=params.max_tokens, temperature=params.temperature)
+        return Entrant(label, agent, sampling)
     agent = agents.make(spec)
-    if isinstance(agent, LLMPolicy):
-        agent.params, agent.on_long_prompt = params, "cut"
-    return agent
+    if not isinstance(agent, LLMPolicy):
+        return Entrant(label, agent, spec)
+    agent.params, agent.on_long_prompt = params, "cut"
+    return Entrant(label, agent, sampling)
 
 
 def _told_apart(entrants: Sequence[Entrant]) -> list[Entrant]:

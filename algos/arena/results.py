@@ -6,6 +6,7 @@ place of policies, and contests counted through the file: `agon replay` proves i
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from agon_env.transcript import Transcript
 from agon_env.types import NO_MOVE
 from algos.arena.schedule import Fixture
 from algos.contest_log import CONTESTS, duel, read_contests
+from algos.errors import FolderFailed
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,17 @@ class ResultsFile:
     """Adds contests to the file of a tournament."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the file in `folder`, which must exist. A torn last line is cut off."""
-        self.path = folder / CONTESTS
-        self._file = open(self.path, "ab+")  # noqa: SIM115
+        """Open the file in `folder`, which must exist. A torn last line is cut off.
+
+        Raises:
+            FolderFailed: another process writes to it.
+        """
+        self._file = open(folder / CONTESTS, "ab+")  # noqa: SIM115
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until it is closed
+        except BlockingIOError:
+            self._file.close()
+            raise FolderFailed(f"another process holds a tournament in {folder}: wait, or choose another --out") from None
         _cut_torn_line(self._file)
         self._file.seek(0)
         self._contests = sum(1 for _ in self._file)

@@ -64,6 +64,7 @@ def run_arena(
 
     Raises:
         ConfigError: too few players, or the folder holds another tournament.
+        FolderFailed: another process holds it.
     """
     empty = _empty_contest(env, env_options or {})
     labels, seats = [entrant.label for entrant in entrants], len(empty.roles)
@@ -76,14 +77,14 @@ def run_arena(
     out.mkdir(parents=True, exist_ok=True)
     _check_same(out, {"env": empty.spec.id, "options": dict(env_options or {}), "seed": seed}, entrants)
     schedule = fixtures(labels, seats=seats, games=games, contests=contests, seed=seed)
-    planned = set(schedule)
-    results = {result.fixture: result for result in read_results(out) if result.fixture in planned}
-    left = [fixture for fixture in schedule if fixture not in results]
-    elo = Elo()
-    for result in results.values():
-        _count(elo, result)
     agents = {entrant.label: entrant.agent for entrant in entrants}
+    elo = Elo()
     with ResultsFile(out) as file:
+        results = {result.fixture: result for result in read_results(out)}
+        results = {fixture: results[fixture] for fixture in schedule if fixture in results}
+        left = [fixture for fixture in schedule if fixture not in results]
+        for result in results.values():
+            _count(elo, result)
 
         def keep(fixture: Fixture, played: Played) -> None:
             results[fixture] = file.add(fixture, played.contest)

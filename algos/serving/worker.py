@@ -70,8 +70,7 @@ class Worker:
             if self._active and not self._closing:
                 self._write(self._next_batch())
         for writing in self._active:
-            if not writing.done:
-                writing.fail(APIError(503, "the server is shutting down", code="shutting_down"))
+            writing.fail(APIError(503, "the server is shutting down", code="shutting_down"))
 
     def _receive(self, *, wait: bool) -> None:
         """Take in what has come; with `wait`, at least one thing."""
@@ -112,8 +111,8 @@ class Worker:
             for writing in batch:
                 writing.fail(APIError(500, f"sampling failed: {type(error).__name__}", code="sampling_failed"))
             return
-        for writing, completion in zip(batch, completions, strict=True):
-            if not watchable:
+        if not watchable:
+            for writing, completion in zip(batch, completions, strict=True):
                 any(self._take(writing, token) for token in completion.token_ids)
 
     def _others_wait(self, turns: Mapping[int, int], key: Key, running: int) -> bool:

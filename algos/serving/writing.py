@@ -143,9 +143,10 @@ class Writing:
         return self.cancelled
 
     def fail(self, error: Exception) -> None:
-        """Say that it went wrong."""
-        self.done = True
-        self._emit(error)
+        """Say that it went wrong, unless it is done."""
+        if not self.done:
+            self.done = True
+            self._emit(error)
 
     # --- how it works -------------------------------------------------------------------------------
 

@@ -16,12 +16,12 @@ from agon_env.contest import Contest
 from agon_env.transcript import replay
 from agon_env.types import Action, Observation
 from algos.arena.entrants import Entrant
-from algos.arena.results import Result
+from algos.arena.results import Result, ResultsFile
 from algos.arena.schedule import Fixture
 from algos.arena.standings import Standings, stand
 from algos.arena.tournament import run_arena
 from algos.contest_log import read_contests
-from algos.errors import ConfigError
+from algos.errors import ConfigError, FolderFailed
 
 EASY = {"difficulty": 2}
 
@@ -146,6 +146,14 @@ def test_another_tournament_is_not_mixed_into_a_folder(tmp_path: Path) -> None:
             hold(tmp_path, pair, games=1, **options)
     with pytest.raises(ConfigError, match="stands for 'copycat'"):
         hold(tmp_path, [pair[0], Entrant("copycat", agents.make("random"), "random")], games=1)
+
+
+def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    pair = [entrant("oracle"), entrant("copycat")]
+    hold(tmp_path, pair, games=1)
+    with ResultsFile(tmp_path), pytest.raises(FolderFailed, match="another process"):
+        hold(tmp_path, pair, games=2)
+    assert hold(tmp_path, pair, games=2).contests == 4
 
 
 def test_too_few_players_and_wrong_numbers_are_sentences(tmp_path: Path) -> None:

@@ -67,7 +67,9 @@ def test_players_are_named_by_id_label_and_folder(run: Path) -> None:
     ]
     of = {entrant.label: entrant for entrant in entrants}
     assert of["hf:embedded"].agent.params == PARAMS
+    assert of["hf:embedded"].spec == "hf:embedded, 8 tokens at temperature 1"
     assert of["look/alice"].agent.params.max_tokens == 16
+    assert of["look/alice"].spec == str(run / "checkpoint" / "step-3" / "alice")  # training on makes another player of it
     with pytest.raises(ConfigError, match="name the run as well"):
         named(["oracle", "base"], seats=2, params=PARAMS)
     with pytest.raises(ConfigError, match="no policy 'carol'"):
