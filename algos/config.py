@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -12,38 +11,20 @@ from typing import Any, Literal
 
 from agents.playing import OnFault
 from algos.algorithm import Algorithm
+from algos.algorithm_registry import find_algorithm
 from algos.asynchronous import check_staleness
-from algos.competitive import CompetitiveGRPO
 from algos.config_checks import check_config
-from algos.cooperative import CooperativeGRPO
 from algos.engines import check_engine
 from algos.errors import ConfigError
-from algos.grpo import GRPO
 from algos.guards.config import GuardConfig
-from algos.league import League, Matchmaking
+from algos.league import Matchmaking
 from algos.length_penalty import LengthPenalty
 from algos.loggers import LoggerName
 from algos.losses import LossConfig
 from algos.optim import OptimConfig
 from algos.overlay import overlay
 from algos.parallel.ray_config import RayConfig
-from algos.ppo import PPO, CompetitivePPO
-from algos.reinforce import Reinforce
-from algos.rloo import RLOO
-from algos.self_refine import SelfRefine
 from algos.values import CriticConfig
-
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    "competitive_grpo": CompetitiveGRPO,
-    "competitive_ppo": CompetitivePPO,
-    "cooperative_grpo": CooperativeGRPO,
-    "grpo": GRPO,
-    "league": League,
-    "ppo": PPO,
-    "reinforce": Reinforce,
-    "rloo": RLOO,
-    "self_refine": SelfRefine,
-}
 
 
 @dataclass(frozen=True)
@@ -56,7 +37,7 @@ class TrainConfig:
     env_options: tuple[str, ...] = ()
     """Options of the contest, each `name=value`, for example `difficulty=12 bonus=1.0 exchange=False`."""
     algorithm: str = "competitive_grpo"
-    """How turns become updates: a name in `algos.config.ALGORITHMS`, or "module:Class" of your own."""
+    """How turns become updates: a name that `agon algorithms` lists, or "module:Class" of your own."""
     model: str = "embedded"
     """The frozen base: "embedded", "smollm2-135m", a folder, or an id on the Hugging Face hub."""
     rival_models: tuple[str, ...] = ()
@@ -222,24 +203,6 @@ class TrainConfig:
             ConfigError: there is a field that this version does not know, or one has another type.
         """
         return overlay(cls(), record)
-
-
-def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the algorithm of that name, or the class that "module:Class" leads to.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    if name in ALGORITHMS:
-        return ALGORITHMS[name]
-    module, colon, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute) if colon else None
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"the algorithm {name!r} can't be imported: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, Algorithm)):
-        raise ConfigError(f"algorithm must be one of {', '.join(ALGORITHMS)}, or module:Class of an Algorithm, not {name!r}")
-    return found
 
 
 def read_options(texts: Iterable[str]) -> dict[str, Any]:

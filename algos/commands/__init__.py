@@ -34,6 +34,7 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "envs": Command("Look around", "List the contests that can be made, and broken plug-ins."),
     "agents": Command("Look around", "List the players that can be made, and broken plug-ins."),
+    "algorithms": Command("Look around", "List the algorithms that train, and broken plug-ins."),
     "new": Command("Make your own", "Begin a game, a player or an algorithm that runs, with a test."),
     "check": Command("Make your own", "Check that a contest keeps the rules of the house."),
     "play": Command("Play", "Watch players in a contest, or play in it."),

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from algos.config import ALGORITHMS
+from algos.algorithm_registry import ALGORITHMS
 from algos.losses import LossType
 
 PAGE = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 
 import agents.registry
 import agon_env
-from algos.config import ALGORITHMS
+from algos.algorithm_registry import ALGORITHMS, list_algorithms
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 @pytest.fixture(autouse=True)
 def registries_as_before() -> Iterator[None]:
     """What a page registers is forgotten after it."""
-    agon_env.list_envs(), agents.registry.list_agents()  # plug-ins are read once, so before
+    agon_env.list_envs(), agents.registry.list_agents(), list_algorithms()  # plug-ins are read once, so before
     registries: list[dict] = [agon_env.registry, gymnasium.registry, agents.registry._entries, ALGORITHMS]
     before = [dict(registry) for registry in registries]
     yield
