@@ -19,7 +19,8 @@ from agents.policy import LLMPolicy
 from agents.sampling import SamplingParams
 from agents.shared_base import SharedBase
 from agon_env.types import Action, Observation
-from algos.cost_model import Hardware, Shape, update_flops
+from algos.cost_model import update_flops
+from algos.hardware import Hardware, Shape
 from algos.learner import LocalLearner
 from algos.memory import GIB, PeakMemory
 from algos.rollouts import Start, rollout
@@ -27,8 +28,8 @@ from algos.types import Batch, Row
 
 REPEATS = 3
 """Each measurement is the median of so many."""
-PROMPT, NEW = 64, 24
-"""Tokens of the prompts and completions that are measured."""
+PROMPT, NEW, LEARNT = 64, 24, 48
+"""Tokens of the prompts, of the completions that are sampled, and of those that are learned from."""
 
 
 def shape_of(config: PreTrainedConfig) -> Shape:
@@ -111,9 +112,10 @@ def _training(policy: LLMPolicy) -> tuple[float, float]:
     """Return the FLOPs of one update, as the cost model counts them, and its seconds."""
     base = policy.base
     learner = LocalLearner(base)
+    groups, group = 4, 8  # about as many tokens as a micro-batch on a CPU has
     rows = tuple(
-        Row(_ids(base, PROMPT, seed=place // 8), _ids(base, NEW, seed=10 + place), (-3.0,) * NEW, (-1.0) ** place)
-        for place in range(16)
+        Row(_ids(base, PROMPT, seed=place // group), _ids(base, LEARNT, seed=10 + place), (-3.0,) * LEARNT, (-1.0) ** place)
+        for place in range(groups * group)
     )
 
     def update() -> None:
@@ -123,8 +125,8 @@ def _training(policy: LLMPolicy) -> tuple[float, float]:
     update()
     flops = update_flops(
         shape_of(base.model.config),
-        tokens=2 * PROMPT + len(rows) * NEW,
-        completions=len(rows) * NEW,
+        tokens=groups * PROMPT + len(rows) * LEARNT,
+        completions=len(rows) * LEARNT,
         context=PROMPT,
         rank=base.adapters.rank(policy.name),
         recompute=False,

@@ -14,8 +14,9 @@ from agents.loading import EMBEDDED, SMOLLM2, smollm2_path
 from agents.shared_base import SharedBase
 from algos.calibrate import calibrate, shape_of
 from algos.commands import DONE
-from algos.cost_model import HARDWARE, SHAPES, Cost, Shape, Workload, estimate
+from algos.cost_model import Cost, Workload, estimate
 from algos.errors import ConfigError
+from algos.hardware import HARDWARE, SHAPES, Shape
 
 WORKLOAD = Workload()
 HERE = "here"

@@ -4,4 +4,7 @@
 `ranks`      processes that learn side by side (torch.distributed), and their few collectives.
 `ranked`     the learner, the critic and the rollouts of such processes.
 `launch`     starts them on one machine.
+`work`       what a rollout worker is told, and what it does.
+`cluster`    Ray; `pool` has workers on it play.
+`ray_config` their settings.
 """

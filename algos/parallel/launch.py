@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import socket
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -16,7 +14,7 @@ import torch
 import torch.multiprocessing as multiprocessing
 
 from algos.errors import ConfigError
-from algos.parallel.ranks import Ranks
+from algos.parallel.ranks import Ranks, portable
 
 T = TypeVar("T")
 
@@ -75,19 +73,10 @@ def _rank(number: int, size: int, port: int, outcomes: Any, work: Callable[..., 
         Ranks.join()
         returned = work(*args)
     except (Exception, KeyboardInterrupt) as error:  # told to the launcher, who raises it
-        failed = _portable(error)
+        failed = portable(error)
     outcomes.put((number, returned, failed))
     if failed is None:
         Ranks.leave()
-
-
-def _portable(error: BaseException) -> BaseException:
-    """Return an error that survives the way to another process."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # its class can't be made from its arguments
-        return RuntimeError("".join(traceback.format_exception(error)))
-    return error
 
 
 def _end(context: Any) -> None:

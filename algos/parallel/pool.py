@@ -1,4 +1,4 @@
-"""Rollout and verifier workers on a Ray cluster. The only file that imports ray.
+"""Rollout and verifier workers on a Ray cluster.
 
 A rollout is divided into units of a few problems, the same ones however many workers there are. Adapters and templates of
 contests are put into Ray's object store once for each version, under a digest of their content; a worker fetches what it has
@@ -8,9 +8,7 @@ everything that they depend on, their luck included, so that it comes to the sam
 
 from __future__ import annotations
 
-import os
 import pickle
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +17,13 @@ from typing import Any
 
 from agents.agent import Agent
 from agents.engines.torch import TorchEngine
-from agents.errors import DependencyNotInstalled
 from agents.policy import LLMPolicy
 from agon_env.contest import Contest
 from algos.errors import ConfigError, SamplerMismatch, WorkersFailed
+from algos.parallel.cluster import RayWorker, Store, connect, import_ray
 from algos.parallel.division import merge, numbered, unpack
-from algos.parallel.ray_config import LOCAL, RayConfig
-from algos.parallel.work import FrozenPolicy, Played, PolicySeat, Unit, Worker, adapter_tensors, describe, digest_of
+from algos.parallel.ray_config import RayConfig
+from algos.parallel.work import FrozenPolicy, Played, PolicySeat, Unit, adapter_tensors, describe, digest_of
 from algos.phases import phase
 from algos.rollouts import Rollout, Start
 
@@ -79,17 +77,17 @@ class RayPool:
             ConfigError: the cluster can't be reached, or has not got what is asked for.
             WorkersFailed: the workers do not start in time.
         """
-        self._ray = _import_ray()
+        self._ray = import_ray()
         self.config, self.sent = config, Sent()
         self._own = not self._ray.is_initialized()
         if self._own:
-            _connect(self._ray, config.address)
+            connect(self._ray, config.address)
         self._check_resources()
         self._make_engine, self._device = make_engine, device
         self._threads = threads or max(1, int(config.cpus))
         self._latest: dict[str, str] = {}
         self._templates: set[str] = set()
-        self._store = self._ray.remote(num_cpus=0)(_Store).remote()
+        self._store = self._ray.remote(num_cpus=0)(Store).remote()
         self._workers: list[Any] = [self._start() for _ in range(config.workers)]
         self._await_start()
 
@@ -224,14 +222,13 @@ class RayPool:
         return digest
 
     def _put(self, digest: str, content: Any) -> None:
-        # In a list: a reference that is an argument itself would be resolved on the way.
         self._ray.get(self._store.add.remote(digest, [self._ray.put(content)]))
 
     # --- workers ------------------------------------------------------------------------------------
 
     def _start(self) -> Any:
         config = self.config
-        remote = self._ray.remote(num_cpus=config.cpus, num_gpus=config.gpus, max_concurrency=1)(_RayWorker)
+        remote = self._ray.remote(num_cpus=config.cpus, num_gpus=config.gpus, max_concurrency=1)(RayWorker)
         return remote.remote(self._store, self._make_engine, self._device, self._threads)
 
     def _await_start(self) -> None:
@@ -264,68 +261,3 @@ def _acknowledged(played: Played, unit: Unit) -> Played:
     if played.versions != asked:
         raise SamplerMismatch(f"a worker was to play with the adapters {asked}, but played with {dict(played.versions)}")
     return played
-
-
-class _Store:
-    """Digest → reference; one for all workers, so that what is sent once can be fetched by any of them, and later."""
-
-    def __init__(self) -> None:
-        self._references: dict[str, Any] = {}
-
-    def add(self, digest: str, references: list[Any]) -> None:
-        (self._references[digest],) = references
-
-    def remove(self, digest: str) -> None:
-        del self._references[digest]
-
-    def get(self, digest: str) -> list[Any]:
-        return [self._references[digest]]
-
-
-class _RayWorker:
-    """A `Worker` as an actor."""
-
-    def __init__(self, store: Any, make_engine: Callable[[], Any], device: str | None, threads: int) -> None:
-        ray = _import_ray()
-
-        def fetch(digest: str) -> Any:
-            (reference,) = ray.get(store.get.remote(digest))
-            return ray.get(reference)
-
-        self._worker = Worker(make_engine(), device=device, threads=threads, fetch=fetch)
-
-    def play(self, unit: Unit) -> Played:
-        return self._worker.play(unit)
-
-    def pid(self) -> int:
-        return os.getpid()
-
-
-def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # torch counts the threads and Ray the processors; a worker must see the GPUs that it was given, and none else.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ImportError as error:
-        raise DependencyNotInstalled('rollout workers need Ray: pip install "agon-env[ray]"') from error
-    return ray
-
-
-def _connect(ray: Any, address: str) -> None:
-    """Begin a cluster of this machine, or find one.
-
-    Raises:
-        ConfigError: nobody answers at the address.
-    """
-    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
-    if address == LOCAL:
-        # What this process can import, its workers can: they are on the same machine.
-        ray.init(runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}, **quiet)
-        return
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ConfigError(
-            f"no Ray cluster answers at {address!r}: {error}. Begin one with `ray start --head`, or take ray.address=local"
-        ) from error

@@ -18,7 +18,7 @@ from agon_env.contest import Contest
 from algos.learner import LocalLearner
 from algos.losses import count_normalizer, merge_stats
 from algos.parallel.division import divide_evenly, divide_rows, merge, numbered, pack, unpack
-from algos.parallel.ranks import Ranks
+from algos.parallel.ranks import Ranks, portable
 from algos.phases import phase
 from algos.rollouts import Rollout, Rollouts, Start, rollout
 from algos.types import Batch, Row, Stats
@@ -144,7 +144,7 @@ def together(ranks: Ranks, compute: Callable[[], T], *, otherwise: Callable[[], 
         result: T | Exception = compute()
     except Exception as error:  # sent to the others, and raised there as here
         result = error
-    found = ranks.gather(result)
+    found = ranks.gather(portable(result) if isinstance(result, Exception) else result)
     errors = [each for each in found if isinstance(each, Exception)]
     if errors:
         otherwise()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -14,6 +16,15 @@ from torch import nn
 from algos.errors import ConfigError
 
 T = TypeVar("T")
+
+
+def portable(error: BaseException) -> BaseException:
+    """Return an error that survives the way to another process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # its class can't be made from its arguments
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error
 
 
 class Ranks:

@@ -9,8 +9,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from agents.shared_base import SharedBase
 from algos.calibrate import calibrate, shape_of
 from algos.commands import run
-from algos.cost_model import HARDWARE, SHAPES, Workload, estimate, forward_flops, update_flops
+from algos.cost_model import Workload, estimate, forward_flops, update_flops
 from algos.errors import ConfigError
+from algos.hardware import HARDWARE, SHAPES
 
 H100 = HARDWARE["h100"]
 SHAPE = SHAPES["Qwen/Qwen3-1.7B"]

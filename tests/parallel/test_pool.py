@@ -26,6 +26,7 @@ from agents.shared_base import SharedBase
 from algos.commands.train import parse
 from algos.config import TINY
 from algos.errors import ConfigError, SamplerMismatch, WorkersFailed
+from algos.parallel.cluster import connect
 from algos.parallel.pool import RayPool, _acknowledged
 from algos.parallel.ray_config import LOCAL, RayConfig
 from algos.parallel.work import Played, Unit, Worker, adapter_tensors, describe, digest_of
@@ -74,9 +75,7 @@ def world() -> World:
 def ray_session() -> Iterator[Any]:
     import ray
 
-    from algos.parallel.pool import _connect
-
-    _connect(ray, LOCAL)
+    connect(ray, LOCAL)
     yield ray
     ray.shutdown()
 
