@@ -244,9 +244,15 @@ def _fixed(kind: str, argument: str, config: TrainConfig, rival: LLMPolicy) -> A
         for parameter in frozen.parameters():
             parameter.requires_grad_(False)
         return frozen
-    player = agents.make(argument)
-    if not isinstance(player, LLMPolicy):
-        fate: Literal["forfeit", "abort"] = "forfeit" if config.on_agent_fault == "forfeit" else "abort"
-        return agents.guarded(player, on_fault=fate, timeout=config.agent_timeout)
-    player.params, player.on_long_prompt = sampling_params(config), config.on_long_prompt
+    player = guarded_player(agents.make(argument), config)
+    if isinstance(player, LLMPolicy):
+        player.params, player.on_long_prompt = sampling_params(config), config.on_long_prompt
     return player
+
+
+def guarded_player(player: Agent, config: TrainConfig) -> Agent:
+    """Return a player whose faults end its contests as `on_agent_fault` says; a language model of ours is left as it is."""
+    if isinstance(player, LLMPolicy):
+        return player
+    fate: Literal["forfeit", "abort"] = "forfeit" if config.on_agent_fault == "forfeit" else "abort"
+    return agents.guarded(player, on_fault=fate, timeout=config.agent_timeout)

@@ -18,6 +18,7 @@ from agents.agent import Agent
 from algos.divergence import policy_divergence
 from algos.evaluate import Evaluation, evaluate, held_out_start
 from algos.judge import evaluate_policies
+from algos.opponents import guarded_player
 from algos.policies import make_policy
 from algos.records import Record
 from algos.rollouts import rollout
@@ -105,7 +106,8 @@ def _against(run: Run, name: str) -> dict[str, Any]:
     found = {}
     seats = run.held_out.players
     for policy_name, policy in run.policies.items():
-        opponent: Agent = make_policy(policy.base, None, run.config) if name == "base" else agents.make(name)
+        base = make_policy(policy.base, None, run.config) if name == "base" else None
+        opponent: Agent = base or guarded_player(agents.make(name), run.config)
         judged, _ = evaluate(
             lambda: copy.deepcopy(run.held_out),
             {player: policy if player == seats[0] else opponent for player in seats},

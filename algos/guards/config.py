@@ -11,7 +11,8 @@ class GuardConfig:
 
     mismatch: float | None = None
     """Most KL, in nats per token, between what sampled a batch and the learner before its first update. A batch beyond it is
-    left out. None: 1e-4 in float32, where both compute the same, else 0.05; 0 never looks."""
+    left out. None: 1e-4 in float32, where both compute the same, 0.05 in other types, and 0.5 where `loss.sampler_correction`
+    says that they differ; 0 never looks."""
     most_skipped: int = 3
     """A policy that can't be updated so many times in a row stops the run."""
     collapse_window: int = 10

@@ -106,7 +106,7 @@ class Guards:
             return
         found = f"sampler and learner differ by {mismatch:.2g} nats per token on what {policy.name} said"
         for name, who in self._suspects(policy).items():
-            if _divergence(self._learners[policy.name], who, rows, temperature=temperature) <= bound:
+            if _divergence(self._learners[policy.name], who, rows, temperature=temperature) <= min(bound, mismatch / 10):
                 raise SamplerMismatch(
                     f"{found}, and it was {name} that sampled it: the adapter of {policy.name} did not arrive where the "
                     "tokens are sampled, or another one was served. Everything sampled since the last good step is wrong; go "
@@ -224,9 +224,14 @@ class Guards:
     def _bound(self, policy: LLMPolicy) -> float:
         if self.config.mismatch is not None:
             return self.config.mismatch
+        if self._learners[policy.name].loss.sampler_correction != "none":
+            return 0.5
         return 1e-4 if policy.base.model.dtype == torch.float32 else 0.05
 
     def _suspects(self, policy: LLMPolicy) -> dict[str, LLMPolicy | None]:
+        """Return who else may have sampled a batch of the policy: nobody can be told where its rows were corrected."""
+        if self._learners[policy.name].loss.sampler_correction != "none":
+            return {}
         others = {f"{name}": one for name, one in self._policies.items() if one is not policy and one.base is policy.base}
         return {"the bare base": None, **others}
 
