@@ -153,13 +153,17 @@ def load(path: str | Path) -> list[Transcript]:
     return list(_parse([*lines, last] if _is_json(last) else lines, str(path)))
 
 
-def replay(transcript: Transcript) -> Contest:
+def replay(transcript: Transcript, *, env: Contest | None = None) -> Contest:
     """Play the contest again from its seed and return it.
+
+    Args:
+        transcript: of the contest.
+        env: what `contest_of` has made of a transcript with the same id and arguments; it is reset. Default: a new one.
 
     Raises:
         TranscriptError: the contest can't be made again, or does not go as the transcript says.
     """
-    env = _play_again(transcript)
+    env = _play_again(transcript, env)
     name = f"{transcript.header.env} (seed {transcript.header.seed})"
     for number, (then, now) in enumerate(zip(transcript.events, env.transcript.events, strict=True)):
         if now._replace(chars=then.chars) != then:  # the original length of a text that was cut is not known any more
@@ -189,20 +193,25 @@ def watch(transcript: Transcript) -> Iterator[Observation]:
     Raises:
         TranscriptError: the contest can't be made again, or another player moves than the transcript says.
     """
-    env = _make_again(transcript)
+    env = _begin_again(transcript)
     for event in _events_played(env, transcript):
         yield env.observe(event.player)
         env.step(_action(event, transcript.outcome))
 
 
-def _play_again(transcript: Transcript) -> Contest:
-    env = _make_again(transcript)
+def _play_again(transcript: Transcript, env: Contest | None = None) -> Contest:
+    env = _begin_again(transcript, env)
     for event in _events_played(env, transcript):
         env.step(_action(event, transcript.outcome))
     return env
 
 
-def _make_again(transcript: Transcript) -> Contest:
+def contest_of(transcript: Transcript) -> Contest:
+    """Make the contest of a transcript, which is to be reset.
+
+    Raises:
+        TranscriptError: it can't be made.
+    """
     from agon_env.registration import jsonable_kwargs, make
 
     header = transcript.header
@@ -213,7 +222,14 @@ def _make_again(transcript: Transcript) -> Contest:
             f"{header.env!r} names a module, which is not imported for a file; import it, and put the plain id in the header"
         )
     try:
-        env = make(header.env, **jsonable_kwargs(header.env, header.kwargs))
+        return make(header.env, **jsonable_kwargs(header.env, header.kwargs))
+    except (Error, TypeError, ValueError, LookupError) as error:
+        raise TranscriptError(f"{header.env} (seed {header.seed}) can't be made again: {error}") from error
+
+
+def _begin_again(transcript: Transcript, env: Contest | None = None) -> Contest:
+    env, header = env or contest_of(transcript), transcript.header
+    try:
         env.reset(seed=header.seed, options={**json.loads(_dump(header.options)), "roles": header.roles})
     except (Error, TypeError, ValueError, LookupError) as error:
         raise TranscriptError(f"{header.env} (seed {header.seed}) can't be made again: {error}") from error

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from agon_env.contest import Contest
 from agon_env.errors import Error, TranscriptError
-from agon_env.transcript import Transcript, load, replay
+from agon_env.transcript import Transcript, contest_of, load, replay
 from algos.contest_log import CONTESTS, duel, read_contests
 
 MOST_TOLD = 10
@@ -41,9 +43,13 @@ def replay_all(path: Path, *, most: int | None = None, on_contest: Callable[[int
         TranscriptError: a line can't be read; the message names it.
     """
     found = Replayed()
+    made: dict[str, Contest] = {}
     for name, transcript, says in islice(_contests(path), most):
         try:
-            env = replay(transcript)
+            kind = json.dumps([transcript.header.env, transcript.header.kwargs])
+            if kind not in made:  # making one may load a data set
+                made[kind] = contest_of(transcript)
+            env = replay(transcript, env=made[kind])
             if says is not None and duel(env) != says:
                 raise TranscriptError(f"it is a {duel(env)}, and the file says {says}")
         except Error as error:
