@@ -81,9 +81,8 @@ def load_checkpoint(run: Run, folder: Path, *, on_skip: Callable[[str], None] = 
         CheckpointError: there are checkpoints and none of them is sound, a later version wrote the newest, or it is
             that of another kind of run.
     """
-    found = checkpoints(folder)
     broken = []
-    for path in reversed(found):
+    for path in reversed(_folders(folder)):
         try:
             verify(path)
         except NewerFormat:
@@ -104,8 +103,7 @@ def load_checkpoint(run: Run, folder: Path, *, on_skip: Callable[[str], None] = 
 
 def checkpoints(folder: Path) -> list[Path]:
     """Return the complete checkpoints below a run folder, the oldest first. Whether they are sound is for `verify` to tell."""
-    found = [path for path in (folder / "checkpoint").glob("step-*") if _STEP.fullmatch(path.name) and path.is_dir()]
-    return sorted((path for path in found if (path / MANIFEST).is_file()), key=step_of)
+    return [path for path in _folders(folder) if (path / MANIFEST).is_file()]
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
@@ -122,6 +120,12 @@ def best_checkpoint(run: Run, folder: Path) -> Path | None:
 def step_of(checkpoint: Path) -> int:
     """Return after how many steps a checkpoint was saved."""
     return int(checkpoint.name.removeprefix("step-"))
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Return what has the name of a checkpoint, the oldest first; one without a manifest was damaged, or is from elsewhere."""
+    found = [path for path in (folder / "checkpoint").glob("step-*") if _STEP.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=step_of)
 
 
 def _is_sound(checkpoint: Path) -> bool:
