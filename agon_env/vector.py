@@ -34,6 +34,7 @@ class VectorContest:
         self.envs: tuple[Contest, ...] = tuple(envs)
         if len({id(env) for env in self.envs}) < len(self.envs):
             raise Error("the same contest is given twice; use env.fork() for a copy")
+        self._numbers = range(len(self.envs))
         bases = {base for kind in {type(env) for env in self.envs} for base in kind.__mro__}
         self._look_ahead = any("begin_scores" in vars(base) for base in bases - {Contest})
 
@@ -88,7 +89,7 @@ class VectorContest:
                 "step takes a mapping from the index of a contest to its action, for example "
                 f"dict(zip(contests.pending(), texts)), not a {type(actions).__name__}"
             )
-        envs, numbers = self.envs, range(len(self.envs))
+        envs, numbers = self.envs, self._numbers
         changed: dict[int, str | Action] = {}  # by a game that overrides check_action
         for index, action in actions.items():
             if index not in numbers:
@@ -100,11 +101,15 @@ class VectorContest:
                 raise
             if checked is not action:
                 changed[index] = checked
-        return self._step_all({**actions, **changed} if changed else actions)
+        if changed:
+            actions = {**actions, **changed}
+        results, endings = (self._advance if len(actions) <= MANY else self._advance_many)(actions)
+        return self._conclude(actions, results, endings) if endings or self._look_ahead else results
 
-    def _step_all(self, actions: Mapping[int, str | Action]) -> dict[int, StepResult]:
-        """Step, and score the contests of a class that end by it in one call, so that answers are verified side by side."""
-        results, endings = self._advance(actions)
+    def _conclude(
+        self, actions: Mapping[int, str | Action], results: dict[int, StepResult], endings: Mapping[int, Ending]
+    ) -> dict[int, StepResult]:
+        """Score the contests of a class that end by these actions in one call, so that answers are verified side by side."""
         if self._look_ahead:
             for cls, indices in self._by_class(results).items():
                 cls.begin_scores([self.envs[index] for index in indices])
@@ -121,22 +126,24 @@ class VectorContest:
         envs = self.envs
         results: dict[int, StepResult] = {}
         endings: dict[int, Ending] = {}
-        # What thousands of turns make lives on: amid them, Python's searches for cycles find nothing and take half the time.
-        searching = len(actions) > MANY and gc.isenabled()
-        if searching:
-            gc.disable()
-        try:
-            for index, action in actions.items():
-                env = envs[index]
-                ending = env.advance(action)
-                if ending is None:
-                    results[index] = env.conclude(None, None)
-                else:
-                    endings[index] = ending
-        finally:
-            if searching:
-                gc.enable()
+        for index, action in actions.items():
+            env = envs[index]
+            ending = env.advance(action)
+            if ending is None:
+                results[index] = env.conclude(None, None)
+            else:
+                endings[index] = ending
         return results, endings
+
+    def _advance_many(self, actions: Mapping[int, str | Action]) -> tuple[dict[int, StepResult], dict[int, Ending]]:
+        """Advance; what thousands of turns make lives on, so that amid them Python's searches for cycles find nothing."""
+        if not gc.isenabled():
+            return self._advance(actions)
+        gc.disable()
+        try:
+            return self._advance(actions)
+        finally:
+            gc.enable()
 
     def _by_class(self, indices: Iterable[int]) -> dict[type[Contest], list[int]]:
         classes: dict[type[Contest], list[int]] = {}
