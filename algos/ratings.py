@@ -34,16 +34,20 @@ class Comparison:
     result: float
     """1 won, 0.5 drawn, 0 lost."""
     weight: float = 1.0
+    block: int | None = None
+    """Comparisons of one block, such as those on one problem, may depend on each other."""
 
 
-def comparisons(rewards: Mapping[str, float]) -> list[Comparison]:
+def comparisons(rewards: Mapping[str, float], *, block: int | None = None) -> list[Comparison]:
     """Return the comparisons that one contest comes to: who was paid more has won against the other.
 
     Args:
         rewards: player → reward, of two players or more.
+        block: see `Comparison`.
     """
+    weight = 2 / len(rewards)
     return [
-        Comparison(one, other, (1 + (rewards[one] > rewards[other]) - (rewards[one] < rewards[other])) / 2, 2 / len(rewards))
+        Comparison(one, other, (1 + (rewards[one] > rewards[other]) - (rewards[one] < rewards[other])) / 2, weight, block)
         for one, other in combinations(rewards, 2)
     ]
 
@@ -52,9 +56,9 @@ def bradley_terry(players: Sequence[str], results: Iterable[Comparison], *, prio
     """Return the most likely rating of each player, with its 95 % interval.
 
     The maximum of the posterior by Newton's method; intervals, of the distance from the mean of all, from the curvature H
-    there and the variance V of its gradient, as H⁻¹VH⁻¹ (Huber 1967). Without draws V is H, which is Laplace's approximation.
-    A draw varies less than a win or a loss with the same mean: where the share d is drawn, by d/4. Comparisons count as
-    independent of each other.
+    there and the variance V of its gradient, as H⁻¹VH⁻¹ (Huber 1967). V is that of independent comparisons, of which a draw
+    varies less than a win or a loss (where the share d is drawn, by d/4), or the one that the blocks show, each taken as a
+    whole (Liang & Zeger 1986): of the two the one that makes the wider interval.
 
     Args:
         players: those to rate.
@@ -65,6 +69,7 @@ def bradley_terry(players: Sequence[str], results: Iterable[Comparison], *, prio
         Player → rating in Elo points; the ratings have the mean `MEAN`.
     """
     place = {player: index for index, player in enumerate(players)}
+    results, precision = list(results), (SCALE / prior_sd) ** 2
     won_NN, drawn_NN = np.zeros((2, len(place), len(place)))
     for one in results:
         i, j = place[one.player], place[one.rival]
@@ -72,11 +77,16 @@ def bradley_terry(players: Sequence[str], results: Iterable[Comparison], *, prio
         won_NN[j, i] += one.weight * (1 - one.result)
         if one.result == 0.5:
             drawn_NN[[i, j], [j, i]] += one.weight
-    strength_N = _fit(won_NN, precision=(SCALE / prior_sd) ** 2)
-    covariance_NN = _covariance(strength_N, won_NN + won_NN.T, drawn_NN, precision=(SCALE / prior_sd) ** 2)
+    strength_N, games_NN = _fit(won_NN, precision=precision), won_NN + won_NN.T
+    chance_NN = _chances(strength_N)
+    information_NN = games_NN * chance_NN * (1 - chance_NN)
+    # A few draws out of few games do not make one sure: some of the variance of wins and losses stays.
+    independent_NN = np.maximum(information_NN - drawn_NN / 4, information_NN / (games_NN + 1))
     centre_NN = np.eye(len(place)) - 1 / max(len(place), 1)
-    sd_N = np.sqrt(np.diag(centre_NN @ covariance_NN @ centre_NN))
-    ratings_N, half_N = MEAN + SCALE * (centre_NN @ strength_N), Z95 * SCALE * sd_N
+    effect_NN = centre_NN @ np.linalg.inv(_curvature(information_NN, precision))
+    variances = [_curvature(independent_NN, precision), _of_blocks(results, place, chance_NN, precision)]
+    variance_N = np.max([np.diag(effect_NN @ variance_NN @ effect_NN.T) for variance_NN in variances], axis=0)
+    ratings_N, half_N = MEAN + SCALE * (centre_NN @ strength_N), Z95 * SCALE * np.sqrt(variance_N)
     return {
         player: Estimate(float(ratings_N[i]), float(ratings_N[i] - half_N[i]), float(ratings_N[i] + half_N[i]))
         for player, i in place.items()
@@ -106,24 +116,23 @@ def _fit(won_NN: NDArray[np.float64], *, precision: float) -> NDArray[np.float64
         strength_N, value = strength_N + size * step_N, new
 
 
-def _covariance(
-    strength_N: NDArray[np.float64], games_NN: NDArray[np.float64], drawn_NN: NDArray[np.float64], *, precision: float
+def _of_blocks(
+    results: Sequence[Comparison], place: Mapping[str, int], chance_NN: NDArray[np.float64], precision: float
 ) -> NDArray[np.float64]:
-    """Return the covariance of the strengths.
-
-    Args:
-        strength_N: where the posterior is highest.
-        games_NN: comparisons between each two.
-        drawn_NN: how many of them were drawn.
-        precision: of the prior.
-    """
-    chance_NN = _chances(strength_N)
-    information_NN = games_NN * chance_NN * (1 - chance_NN)
-    # A few draws out of few games do not make one sure: some of the variance of wins and losses stays.
-    variance_NN = np.maximum(information_NN - drawn_NN / 4, information_NN / (games_NN + 1))
-    inverse_NN = np.linalg.inv(_curvature(information_NN, precision))
-    covariance_NN: NDArray[np.float64] = inverse_NN @ _curvature(variance_NN, precision) @ inverse_NN
-    return covariance_NN
+    """Return the variance of the gradient that the blocks show, with the prior's; of one block it can't be told."""
+    blocks = {
+        block: number for number, block in enumerate(dict.fromkeys(one.block for one in results if one.block is not None))
+    }
+    gradient_GN = np.zeros((len(blocks), len(place)))
+    for one in results:
+        if one.block is not None:
+            i, j = place[one.player], place[one.rival]
+            error = one.weight * (one.result - chance_NN[i, j])
+            gradient_GN[blocks[one.block], [i, j]] += error, -error
+    variance_NN: NDArray[np.float64] = precision * np.eye(len(place))
+    if len(blocks) > 1:
+        variance_NN = variance_NN + len(blocks) / (len(blocks) - 1) * gradient_GN.T @ gradient_GN
+    return variance_NN
 
 
 def _chances(strength_N: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -149,9 +149,9 @@ def _compared(results: Sequence[Result]) -> Iterator[Comparison]:
         if len(result.known) == 1:
             alone[result.fixture.game] |= result.known
         else:
-            yield from comparisons(result.known)
-    for rewards in alone.values():
-        yield from comparisons(rewards) if len(rewards) > 1 else ()
+            yield from comparisons(result.known, block=result.fixture.game)
+    for game, rewards in alone.items():
+        yield from comparisons(rewards, block=game) if len(rewards) > 1 else ()
 
 
 def _share(found: tuple[float, int] | None) -> str:

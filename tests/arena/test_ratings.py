@@ -1,6 +1,7 @@
 """Bradley–Terry against an independent implementation and known values; Elo."""
 
 import math
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -90,6 +91,34 @@ def test_intervals_cover_the_truth_and_are_narrower_where_much_is_drawn(share: f
     decided = bradley_terry("abcde", [Comparison(a, b, n % 2) for a, b in combinations("abcde", 2) for n in range(30)])
     assert 0.91 <= np.mean(covered) <= 0.985
     assert np.mean(widths) == pytest.approx(math.sqrt(1 - share) * (decided["a"].high - decided["a"].low), rel=0.05)
+
+
+def test_what_depends_on_the_problem_makes_the_intervals_wider() -> None:
+    """On every problem somebody is lucky, in all contests on it: their number says less than that of the problems."""
+    rng = np.random.default_rng(4)
+    names = "abcdef"
+    covered, naive = [], []
+    for _ in range(60):
+        results = []
+        for problem in range(25):
+            luck = dict(zip(names, rng.normal(0, 200, len(names)), strict=True))
+            for one, other in combinations(names, 2):
+                chance = expected(luck[one], luck[other])
+                results += [Comparison(one, other, float(rng.random() < chance), block=problem) for _ in range(4)]
+        found = bradley_terry(names, results)
+        alone = bradley_terry(names, [replace(result, block=None) for result in results])
+        covered += [found[name].low <= MEAN <= found[name].high for name in names]
+        naive += [alone[name].low <= MEAN <= alone[name].high for name in names]
+    assert np.mean(naive) < 0.8
+    assert 0.9 <= np.mean(covered) <= 0.99
+
+
+def test_blocks_change_nothing_much_where_everything_is_independent() -> None:
+    rng = np.random.default_rng(5)
+    plain = simulate(dict.fromkeys("abcd", MEAN), 60, rng)
+    blocks = [replace(result, block=number // 6) for number, result in enumerate(plain)]
+    widths = [np.mean([e.high - e.low for e in bradley_terry("abcd", results).values()]) for results in (plain, blocks)]
+    assert 1 <= widths[1] / widths[0] < 1.15
 
 
 def test_draws_alone_leave_some_doubt() -> None:
