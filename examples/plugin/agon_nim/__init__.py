@@ -1,0 +1,1 @@
+"""Nim for agon-env: `game`, `agent` and `algorithm`, each found through an entry point of this distribution."""
