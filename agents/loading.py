@@ -68,7 +68,15 @@ def load_model(
     if chat_template is not None:
         tokenizer.chat_template = PLAIN_TEMPLATE if chat_template == "plain" else chat_template
     model.to(place)  # type: ignore[arg-type]
+    _leave_file(model)
     return model.eval(), tokenizer
+
+
+def _leave_file(model: PreTrainedModel) -> None:
+    """Copy weights that are mapped from their file on a CPU: whoever overwrites it would change the model while it runs."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.device.type == "cpu":
+            tensor.data = tensor.data.clone()
 
 
 def default_device() -> torch.device:

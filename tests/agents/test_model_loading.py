@@ -32,6 +32,22 @@ def test_a_folder_is_loaded_frozen_in_float32_on_a_cpu(folder: Path) -> None:
     assert base.context_length == 256
 
 
+def test_a_file_that_is_overwritten_does_not_change_a_loaded_model(folder: Path) -> None:
+    """Weights come mapped from their file: without a copy, whoever updates a model under a run changes its frozen base."""
+    base = SharedBase.load(folder)
+    checksum = base.checksum()
+    file = folder / "model.safetensors"
+    whole = file.read_bytes()
+    with open(file, "r+b") as stream:  # in place, as a copy over it does
+        stream.seek(len(whole) // 2)
+        stream.write(bytes(byte ^ 1 for byte in whole[len(whole) // 2 :]))
+    try:
+        assert base.checksum() == checksum
+        assert SharedBase.load(folder).checksum() != checksum
+    finally:
+        file.write_bytes(whole)
+
+
 def test_dtype_and_device_follow_the_hardware_unless_they_are_given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert loading.default_dtype(torch.device("cpu")) == torch.float32
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
