@@ -56,6 +56,8 @@ def _over_steps(axes: Any, standings: Standings) -> None:
             one.label, (1.0, one.rating.value), xycoords=("axes fraction", "data"), xytext=(4, 0),
             textcoords="offset points", va="center", fontsize=8, color="#555555",
         )  # fmt: skip
+    low, high = min(one.rating.low for one in standings.players), max(one.rating.high for one in standings.players)
+    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     axes.set_xlabel("training steps")
     axes.set_ylabel("rating (bars: 95 %)")
     axes.legend(frameon=False)
