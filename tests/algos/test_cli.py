@@ -120,7 +120,7 @@ def test_bash_completes_commands_and_flags(tmp_path: Path) -> None:
     script = tmp_path / "completion.bash"
     code = "import sys; from algos.cli import run; sys.exit(run(['completion', 'bash']))"
     with open(script, "w", encoding="utf-8") as file:
-        subprocess.run([sys.executable, "-c", code], stdout=file, check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", code], stdout=file, check=True, timeout=240)
 
     def complete(*words: str) -> list[str]:
         typed = " ".join(f"'{word}'" for word in words)
