@@ -1,0 +1,42 @@
+"""docs/tutorial.md does what it says: its game is short, and its commands work one after the other."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+(GAME,) = re.findall(r"^```python\n(import(?:(?!^```)[\s\S])*?^class [\s\S]*?)^```", PAGE, re.M)
+COMMANDS = [line.partition("#")[0].split() for line in re.findall(r"^agon .*$", PAGE, re.M)]
+
+
+def test_the_game_takes_40_lines_or_fewer() -> None:
+    (game,) = [node for node in ast.parse(GAME).body if isinstance(node, ast.ClassDef)]
+    assert game.end_lineno - game.lineno + 1 <= 40
+
+
+@pytest.mark.slow
+def test_its_commands_work_and_its_policies_learn(tmp_path: Path) -> None:
+    (tmp_path / "race.py").write_text(GAME, encoding="utf-8")
+    assert [words[1] for words in COMMANDS] == ["play", "check", "train", "report", "play"]
+    for words in COMMANDS:
+        done = subprocess.run(
+            [sys.executable, "-c", "from algos.cli import main; main()", *words[1:]],
+            cwd=tmp_path,
+            input="I say \\boxed{4}.\n.\n",
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+            check=False,
+        )
+        assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}{done.stderr}"
+    assert (tmp_path / "runs" / "race" / "report.html").stat().st_size > 100_000
+    summary = json.loads((tmp_path / "runs" / "race" / "summary.json").read_text(encoding="utf-8"))
+    for figure in ("draft_pass1", "answer_pass1"):  # of the one who speaks first, and of the one who speaks last
+        assert summary["after"][figure] > summary["before"][figure] + 0.1
