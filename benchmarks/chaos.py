@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -167,7 +167,10 @@ def result(run: Path) -> dict[str, Any]:
     for policy in ("alice", "bob"):
         found[policy] = (run / policy / "adapter_model.safetensors").read_bytes()
     newest = checkpoints(run)[-1]
-    found |= {str(file.relative_to(newest)): file.read_bytes() for file in newest.rglob("*") if file.is_file()}
+    found |= {str(file.relative_to(newest)): file.read_bytes() for file in newest.rglob("*.safetensors")}
+    state = json.loads((newest / "state.json").read_text(encoding="utf-8"))
+    del state["logged"]  # sizes of files that hold times
+    found["state"] = state
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n")
     found["metrics"] = [_timeless(json.loads(line)) for line in lines if line]
     found["TensorBoard"] = _logged(run)
@@ -249,14 +252,20 @@ def kills(
     return told | {"seconds": round(time.monotonic() - start)}
 
 
-def damages(config: TrainConfig, folder: Path, expected: dict[str, Any], *, seed: int) -> dict[str, str]:
+WAYS = ("flipped", "cut", "emptied", "gone")
+"""What can happen to a file."""
+
+
+def damages(
+    config: TrainConfig, folder: Path, expected: dict[str, Any], *, seed: int, ways: Sequence[str] = WAYS
+) -> dict[str, str]:
     """Damage one file after another of a run's newest checkpoint, go on, and compare. Returns what went wrong, by file."""
     luck, faults = random.Random(seed), {}
     stopped = _stopped(config, folder)
     newest = checkpoints(stopped)[-1]
     files = sorted(str(file.relative_to(newest)) for file in newest.rglob("*") if file.is_file())
     for name in files:
-        for how in ("flipped", "cut", "emptied", "gone"):
+        for how in ways:
             copy = folder / "damaged" / "run"
             shutil.rmtree(copy.parent, ignore_errors=True)
             shutil.copytree(stopped, copy)
