@@ -21,6 +21,7 @@ from agents.policy import LLMPolicy
 from agents.sampling import Engine, SamplingParams
 from agents.shared_base import SharedBase
 from agon_env.types import Action, Observation
+from algos.errors import ConfigError
 from algos.parallel.division import pack
 from algos.rollouts import Start, rollout
 
@@ -147,11 +148,20 @@ class FrozenPolicy(Agent):
 
 
 def describe(agent: Agent) -> PolicySeat | bytes:
-    """Return what a worker needs to make the same player."""
+    """Return what a worker needs to make the same player.
+
+    Raises:
+        ConfigError: it is a player that can't be sent.
+    """
     if isinstance(agent, FrozenPolicy):
         return agent.seat
     if not isinstance(agent, LLMPolicy):
-        return pickle.dumps(agent)
+        try:
+            return pickle.dumps(agent)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{agent!r} can't be sent to workers: {error}. Play without --ray, or take another player"
+            ) from error
     base = agent.base
     bare = agent.name == BASE
     return PolicySeat(

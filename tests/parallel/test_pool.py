@@ -232,6 +232,11 @@ def test_a_version_that_was_not_played_is_found_out(world: World) -> None:
         _acknowledged(Played(b"", {"alice": "an old one"}), unit)
 
 
+def test_a_player_that_can_not_be_sent_is_refused() -> None:
+    with pytest.raises(ConfigError, match="can't be sent to workers"):
+        describe(agents.as_agent(lambda observation: "7"))
+
+
 def test_a_worker_fetches_what_it_has_not_got() -> None:
     fetched: list[str] = []
     world = World()
