@@ -228,6 +228,13 @@ def _option(text: str) -> tuple[str, Any]:
 
 TINY = TrainConfig(lora_rank=8, lora_alpha=8, threads=1)
 
+CHAIN_SEARCH = replace(
+    TINY,
+    env="ChainSearchDuel-v0",
+    max_tokens=100,
+    lora_alpha=16,
+)
+
 SMOLLM2 = replace(
     TINY,
     model="smollm2-135m",
@@ -260,8 +267,14 @@ QWEN3_DEEPMATH = replace(
     optim=replace(TINY.optim, learning_rate=2e-5, warmup_steps=10),
 )
 
-PRESETS: dict[str, TrainConfig] = {"tiny": TINY, "smollm2": SMOLLM2, "qwen3-1.7b-deepmath": QWEN3_DEEPMATH}
-"""Name → a complete config: the embedded model on arithmetic (CPU, minutes); a real small model; the paper's setting."""
+PRESETS: dict[str, TrainConfig] = {
+    "tiny": TINY,
+    "chain-search": CHAIN_SEARCH,
+    "smollm2": SMOLLM2,
+    "qwen3-1.7b-deepmath": QWEN3_DEEPMATH,
+}
+"""Name → a complete config: the embedded model on arithmetic, and where a draft is easier to check than to find (both
+on a CPU, in minutes); a real small model; the paper's setting."""
 
 
 def load_config(run: Path) -> TrainConfig:

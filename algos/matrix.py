@@ -1,8 +1,8 @@
 """The table of the paper as a command: every baseline, on the same problems, with the same number of generated tokens.
 
-A `Cell` is one row of the table: how policies are trained, and how they are deployed. Each is trained once
-per seed, until `budget` tokens have been generated in training, all policies together. Then it answers the
-same held-out problems. What is finished is kept in the output folder and not done again.
+Each row (`algos.matrix_rows`) is trained once per seed, until `budget` tokens have been generated in training, all
+policies together. Then it answers the same held-out problems. What is finished is kept in the output folder and not
+done again.
 
     matrix/
       runs/<training>-seed<n>/        the run folders
@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, fields, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import tyro
@@ -30,94 +30,22 @@ from rich.console import Console
 
 import agon_env
 from agents.shared_base import SharedBase
-from algos.config import PRESETS, TINY, TrainConfig, load_config
+from algos.config import CHAIN_SEARCH, PRESETS, TrainConfig, load_config, read_options
 from algos.console import RunConsole
 from algos.errors import ConfigError
 from algos.evaluate import evaluate
+from algos.matrix_rows import CELLS, ROWS, Deployment, trainings
 from algos.policies import make_policy
 from algos.records import Record
 from algos.run_folder import write_json
 from algos.statistics import majority_score
-
-Deployment = Literal["single", "majority", "cascade", "self_cascade"]
-"""How an answer is made. "single": one policy answers. "majority": the vote of two of its answers. "cascade": one
-policy drafts, the other reads the draft and answers; in both orders. "self_cascade": one policy does both."""
-
-
-@dataclass(frozen=True)
-class Training:
-    """How policies come to be."""
-
-    changes: Mapping[str, Any]
-    """Fields of `TrainConfig`, in place of those of the base config."""
-    solo: bool = False
-    """Whether it trains on the solo contest of the same task."""
-    env_options: tuple[str, ...] = ()
-    """Options of the contest, after those of the base config."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A row of the table."""
-
-    title: str
-    training: str | None
-    """Name of its training; None deploys the base as it is."""
-    deployment: Deployment
-
-
-def trainings(config: TrainConfig) -> dict[str, Training]:
-    """Return name → training. Each generates 2 × `group_size` texts for every problem; nothing else is changed."""
-    both = 2 * config.group_size
-    shared = {"group_size": 1, "answers": both}
-    return {
-        "grpo": Training({"algorithm": "grpo", "group_size": both}, solo=True),
-        "ppo": Training({"algorithm": "ppo", "group_size": both}, solo=True),
-        "self_refine": Training({"algorithm": "self_refine"}),
-        "cooperative": Training({"algorithm": "cooperative_grpo"}),
-        "no_exchange": Training({"algorithm": "competitive_grpo", **shared}, env_options=("exchange=false",)),
-        "isolated": Training({"algorithm": "competitive_grpo"}, env_options=("exchange=false",)),
-        "agon": Training({"algorithm": "competitive_grpo"}),
-    }
-
-
-CELLS: dict[str, Cell] = {
-    "zero_shot": Cell("zero-shot", None, "single"),
-    "zero_shot_majority": Cell("zero-shot, majority@2", None, "majority"),
-    "moa": Cell("mixture of agents (untrained pair)", None, "cascade"),
-    "ppo": Cell("PPO", "ppo", "single"),
-    "grpo": Cell("GRPO", "grpo", "single"),
-    "grpo_majority": Cell("GRPO, majority@2", "grpo", "majority"),
-    "grpo_self_cascade": Cell("GRPO, self-cascade", "grpo", "self_cascade"),
-    "self_refine": Cell("self-refine", "self_refine", "self_cascade"),
-    "cooperative": Cell("cooperative", "cooperative", "cascade"),
-    "no_exchange": Cell("competitive, no exchange", "no_exchange", "cascade"),
-    "isolated": Cell("competitive, isolated", "isolated", "cascade"),
-    "agon": Cell("Agon", "agon", "cascade"),
-    "agon_single": Cell("Agon, one policy alone", "agon", "single"),
-}
-"""The rows, in the order of the table."""
-
-COMPARISONS: tuple[tuple[str, str], ...] = (
-    ("grpo", "zero_shot"),
-    ("moa", "zero_shot"),
-    ("cooperative", "grpo"),
-    ("agon", "grpo"),
-    ("agon", "grpo_self_cascade"),
-    ("agon", "self_refine"),
-    ("agon", "cooperative"),
-    ("agon", "isolated"),
-    ("agon", "no_exchange"),
-    ("agon_single", "grpo"),
-)
-"""Pairs of rows whose difference is estimated on the same problems."""
 
 
 @dataclass(frozen=True)
 class MatrixConfig:
     """Train and evaluate every row of the table."""
 
-    train: TrainConfig = field(default_factory=lambda: TINY)
+    train: TrainConfig = field(default_factory=lambda: CHAIN_SEARCH)
     """What the rows have in common. Its contest is the duel."""
     solo_env: str = ""
     """The contest for one player on the same task; empty: the name of the duel with Solo for Duel."""
@@ -127,21 +55,23 @@ class MatrixConfig:
     """Tokens that each row generates in training, all its policies together."""
     problems: int = 512
     """Held-out problems, the same for all rows and seeds."""
+    held_out_options: tuple[str, ...] = ()
+    """Options of the contest on held-out problems, after those of `train`: `seed=1` takes others of a generated task."""
     rows: tuple[str, ...] = tuple(CELLS)
-    """Which rows."""
+    """Which rows: of `CELLS` and of `VARIANTS`."""
     workers: int = 1
     """Runs at a time, each in a process of its own."""
     output_dir: str = "runs/matrix"
     """Where everything is kept; a matrix that was stopped goes on there."""
 
     def __post_init__(self) -> None:
-        if unknown := [name for name in self.rows if name not in CELLS]:
-            raise ConfigError(f"the table has no row {unknown[0]!r}; choose from {', '.join(CELLS)}")
+        if unknown := [name for name in self.rows if name not in ROWS]:
+            raise ConfigError(f"the table has no row {unknown[0]!r}; choose from {', '.join(ROWS)}")
         for name in ("seeds", "budget", "problems", "workers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not self.rows:
-            raise ConfigError(f"name at least one row: {', '.join(CELLS)}")
+            raise ConfigError(f"name at least one row: {', '.join(ROWS)}")
         if "Duel" not in self.train.env and not self.solo_env:
             raise ConfigError(f"{self.train.env} has no Duel in its name: name the contest for one player, solo_env")
         for name, needed in (("rival_models", ()), ("opponent", "rival")):
@@ -183,7 +113,7 @@ def parse_matrix(
         prog: what the help calls the command; default: the name of the script.
     """
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--preset", choices=list(PRESETS), default="tiny")
+    first.add_argument("--preset", choices=list(PRESETS), default="chain-search")
     known, rest = first.parse_known_args(sys.argv[1:] if args is None else args)
     text = f"{description}\n\nAlso: --preset {{{','.join(PRESETS)}}}, which the flags --train.… override."
     default = MatrixConfig(train=PRESETS[known.preset])
@@ -206,7 +136,7 @@ def run_matrix(config: MatrixConfig, *, console: RunConsole | None = None) -> di
     for name in config.rows:
         for seed in range(config.seeds):
             if not _cell_file(folder, name, seed).exists():
-                jobs.setdefault((CELLS[name].training, seed), []).append(name)
+                jobs.setdefault((ROWS[name].training, seed), []).append(name)
     with console.progress("trained and judged:", len(jobs)) as tick:
         for number, (training, seed) in enumerate(_do(config, jobs), 1):
             tick(number, f"{training or 'untrained'}, seed {seed}")
@@ -238,7 +168,7 @@ def _train_and_judge(config: MatrixConfig, training: str | None, seed: int, rows
         run = _train(config.run_config(training, seed))
         trained = _spent(run)
     for name in rows:
-        judged = judge(config, CELLS[name].deployment, run=run, seed=seed)
+        judged = judge(config, ROWS[name].deployment, run=run, seed=seed)
         record = {"row": name, "seed": seed, "training": {"name": training, **trained}, **judged}
         write_json(_cell_file(Path(config.output_dir), name, seed), record)
 
@@ -271,14 +201,15 @@ def judge(config: MatrixConfig, deployment: Deployment, *, run: Path | None, see
         torch.set_num_threads(train.threads)
     alone = deployment in ("single", "majority")
     env, env_options = config.solo if alone else train.env, train.contest_options()
-    contest = agon_env.make(env, **{**env_options, **agon_env.make(env, **env_options).held_out})
+    held_out = agon_env.make(env, **env_options).held_out
+    contest = agon_env.make(env, **{**env_options, **held_out, **read_options(config.held_out_options)})
     base = SharedBase.load(train.model, device=None if train.device == "auto" else train.device)
     if run is None:
         policies = [make_policy(base, None, train)]
     else:
         names = load_config(run).make_algorithm().policies
         policies = [make_policy(base, name, train, adapter=run / name) for name in names]
-    seats = policies if deployment == "cascade" else policies[:1]
+    seats = policies if deployment in ("cascade", "fixed_cascade") else policies[:1]
     players = {player: seats[place % len(seats)] for place, player in enumerate(contest.players)}
     answers = 2 if deployment == "majority" else 1
     found, _ = evaluate(
@@ -288,6 +219,7 @@ def judge(config: MatrixConfig, deployment: Deployment, *, run: Path | None, see
         params=policies[0].params,
         samples=answers,
         seed=seed,
+        both_orders=deployment != "fixed_cascade",
     )
     problems = len(found.records) // answers
     samples = [found.records[first::problems] for first in range(problems)]

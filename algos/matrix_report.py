@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agon_env.errors import DependencyNotInstalled
+from algos.matrix_rows import COMPARISONS, ROWS
 from algos.run_folder import write_json, write_text
 from algos.statistics import Estimate, bootstrap, paired_bootstrap
 
@@ -45,8 +46,6 @@ def write_report(folder: Path, cells: Cells, config: MatrixConfig) -> dict[str, 
 
 def summarise(cells: Cells, config: MatrixConfig) -> dict[str, Any]:
     """Return the rows with their intervals over seeds and problems, and the differences between them."""
-    from algos.matrix import CELLS, COMPARISONS
-
     _check_problems(cells)
     scores = {name: _scores(runs) for name, runs in cells.items()}
     return {
@@ -57,8 +56,8 @@ def summarise(cells: Cells, config: MatrixConfig) -> dict[str, Any]:
         "budget": config.budget,
         "rows": {
             name: {
-                "title": CELLS[name].title,
-                "deployment": CELLS[name].deployment,
+                "title": ROWS[name].title,
+                "deployment": ROWS[name].deployment,
                 "pass1": asdict(bootstrap(scores[name])),
                 "pass1_by_seed": [float(value) for value in np.nanmean(scores[name], axis=1)],
                 "training_tokens": fmean(run["training"]["tokens"] for run in runs),

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -11,8 +12,10 @@ from rich.console import Console
 from algos.config import TINY
 from algos.console import RunConsole
 from algos.errors import ConfigError
-from algos.matrix import CELLS, MatrixConfig, parse_matrix, run_matrix, trainings
+from algos.evaluate import evaluate
+from algos.matrix import MatrixConfig, judge, parse_matrix, run_matrix
 from algos.matrix_report import markdown, summarise
+from algos.matrix_rows import CELLS, ROWS, VARIANTS, trainings
 from algos.optim import OptimConfig
 
 SMALL = MatrixConfig(
@@ -163,3 +166,48 @@ def test_unknown_scores_are_left_out_of_a_mean() -> None:
     other = {**cell, "problems": ["b", "a"]}
     with pytest.raises(ValueError, match="not judged on the same problems"):
         summarise({"zero_shot": [cell], "moa": [other]}, dataclasses.replace(SMALL, seeds=1))
+
+
+def test_every_row_has_its_training_and_every_training_a_row() -> None:
+    assert {cell.training for cell in ROWS.values()} == {None, *trainings(TINY)}
+    assert set(MatrixConfig().rows) == set(CELLS)
+    assert not set(CELLS) & set(VARIANTS)
+
+
+def test_a_variant_changes_one_thing_of_the_method() -> None:
+    config = MatrixConfig()
+    method = config.run_config("agon", 0).to_dict()
+    for name, changed in {
+        "agon_bonus_1": {"env_options"},
+        "agon_shared": {"group_size", "answers"},
+        "agon_nested": {"group_size", "answers"},
+        "agon_by_draft": {"group_size", "answers", "group_by"},
+        "agon_mean": {"normalize"},
+        "agon_last": {"update"},
+        "agon_fixed": {"swap_roles"},
+    }.items():
+        variant = config.run_config(name, 0).to_dict()
+        assert {key for key in variant if variant[key] != method[key]} - {"name"} == changed
+
+
+def test_fresh_problems_are_asked_for_by_options_of_the_contest() -> None:
+    usual = judge(SMALL, "single", run=None, seed=0)
+    fresh = judge(dataclasses.replace(SMALL, held_out_options=("seed=1",)), "single", run=None, seed=0)
+    assert len(usual["problems"]) == len(fresh["problems"]) == SMALL.problems
+    assert not set(usual["problems"]) & set(fresh["problems"])
+
+
+def test_policies_with_seats_of_their_own_keep_them_when_they_are_judged(
+    finished: MatrixConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drafters = []
+
+    def spy(*args: Any, **options: Any) -> Any:
+        found, contests = evaluate(*args, **options)
+        drafters.append({record.players["drafter"] for record in found.records})
+        return found, contests
+
+    monkeypatch.setattr("algos.matrix.evaluate", spy)
+    for deployment in ("fixed_cascade", "cascade"):
+        judge(finished, deployment, run=Path(finished.output_dir) / "runs" / "agon-seed0", seed=0)
+    assert drafters == [{"alice"}, {"alice", "bob"}]
