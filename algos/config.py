@@ -17,6 +17,7 @@ from algos.config_checks import check_config
 from algos.engines import check_engine
 from algos.errors import ConfigError
 from algos.guards.config import GuardConfig
+from algos.imitation import Imitation
 from algos.league import Matchmaking
 from algos.length_penalty import LengthPenalty
 from algos.loggers import LoggerName
@@ -116,6 +117,7 @@ class TrainConfig:
     """PPO: scale the advantages of all tokens that a policy said in a step to mean 0 and standard deviation 1."""
     critic: CriticConfig = field(default_factory=CriticConfig)
     length_penalty: LengthPenalty = field(default_factory=LengthPenalty)
+    imitation: Imitation = field(default_factory=Imitation)
     lora_rank: int = 32
     """Rank of the adapters."""
     lora_alpha: int = 32

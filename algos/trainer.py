@@ -18,6 +18,7 @@ from algos.config import TrainConfig, load_config
 from algos.console import RunConsole
 from algos.errors import ConfigError
 from algos.events import Event
+from algos.imitation import imitate
 from algos.interruption import Interrupted, finish_step_on_signal
 from algos.parallel.launch import launch, launched
 from algos.parallel.ranks import Ranks
@@ -107,6 +108,10 @@ def _begin(run: Run, folder: RunFolder, console: RunConsole) -> None:
     """Do what comes before the first step, unless a checkpoint says that it was done."""
     config = run.config
     run.guards.begin(run.step, folder=folder.path if run.ranks.first else None)
+    if config.imitation.steps and run.step == 0 and run.before is None:
+        with console.progress("imitation", config.imitation.steps) as tick:
+            imitate(run, tick)
+        run.guards.loaded()
     if run.before is None and config.eval_problems:
         run.before = _judge_aloud(run, folder, console, "before")
         _save(run, folder)
