@@ -13,14 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-import torch
 import tyro
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from agents.policy import LLMPolicy
-from agon_env.errors import InvalidMove
+from agents.table_model import move_chances, save_table_model
 from agon_env.games.kuhn_equilibrium import Strategy, exploitability, information_sets, mixture
 from agon_env.games.kuhn_poker import KuhnPoker, kuhn_prompt, moves_after
 from agon_env.games.speech import chosen
@@ -44,44 +40,13 @@ class Arguments:
     """Write the figures to OUTPUT.json and a picture to OUTPUT.png (needs matplotlib)."""
 
 
-def save_table_model(folder: Path) -> None:
-    """Write a random Qwen3 model of one layer whose words are the prompts of the game and the two moves."""
-    words = ["<pad>", "<end>", "1", "2", *(kuhn_prompt(*at) for at in information_sets())]
-    PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer(WordLevel({word: index for index, word in enumerate(words)}, unk_token="<pad>")),
-        eos_token="<end>",
-        pad_token="<pad>",
-        chat_template="{% for message in messages %}{{ message['content'] }}{% endfor %}",
-    ).save_pretrained(folder)
-    shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "head_dim": 16}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
-    torch.manual_seed(0)
-    model = Qwen3ForCausalLM(Qwen3Config(vocab_size=len(words), tie_word_embeddings=True, **shape, **heads))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(std=0.15)
-    model.save_pretrained(folder)
-
-
-def strategy_of(policy: LLMPolicy) -> dict[tuple[str, tuple[str, ...]], dict[str, float]]:
-    """Return the exact chances of the policy's moves in every situation; what they lack to one forfeits."""
+def strategy_of(policy: LLMPolicy) -> Strategy:
+    """Return the exact chances of the policy's moves in every situation."""
     strategy = {}
-    texts = [
-        policy.base.tokenizer.decode([token], skip_special_tokens=True) for token in range(policy.base.model.config.vocab_size)
-    ]
     for card, history in information_sets():
         message = {"role": "user", "content": kuhn_prompt(card, history)}
-        prompt = policy.encode(Observation("anyone", KuhnPoker.roles[len(history) % 2], (message,)))
-        with torch.no_grad(), policy.base.use(policy.name):
-            chances = policy.base.model(torch.tensor([prompt])).logits[0, -1].softmax(-1).tolist()
-        moves = dict.fromkeys(moves_after(history), 0.0)
-        for text, chance in zip(texts, chances, strict=True):
-            try:
-                moves[chosen(tuple(moves), text)] += chance
-            except InvalidMove:
-                continue
-        strategy[card, history] = moves
+        seen = Observation("anyone", KuhnPoker.roles[len(history) % 2], (message,))
+        strategy[card, history] = move_chances(policy, seen, moves_after(history), read=chosen)
     return strategy
 
 
@@ -141,8 +106,9 @@ def main() -> None:
     """Train every seed, print and write what came of it."""
     arguments = tyro.cli(Arguments, description=__doc__)
     with tempfile.TemporaryDirectory() as folder:
-        save_table_model(Path(folder))
-        curves = {seed: learn(Path(folder), seed, arguments) for seed in arguments.seeds}
+        prompts = [kuhn_prompt(*situation) for situation in information_sets()]
+        model = save_table_model(folder, prompts=prompts, moves=("1", "2"))
+        curves = {seed: learn(model, seed, arguments) for seed in arguments.seeds}
     for seed, curve in curves.items():
         print(f"seed {seed}: {curve['mixture'][0]:.3f} untrained, {curve['mixture'][-1]:.3f} trained (11/24 = 0.458 at random)")
     if arguments.output:

@@ -66,9 +66,9 @@ def test_an_agent_passes_its_test(tmp_path: Path) -> None:
 
 
 def test_an_algorithm_passes_its_test(tmp_path: Path) -> None:
-    folder = make_skeleton("algorithm", "Ranks", tmp_path / "ranks")
+    folder = make_skeleton("algorithm", "HalvedRewards", tmp_path / "halved")
     run_tests_of(folder)
-    assert entry_points(folder) == {"agon_env.algorithms": {"ranks": "ranks:Ranks"}}
+    assert entry_points(folder) == {"agon_env.algorithms": {"halved_rewards": "halved_rewards:HalvedRewards"}}
 
 
 @pytest.mark.skipif(shutil.which("ruff", path=os.path.dirname(sys.executable)) is None, reason="ruff is in the extra test")
