@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -36,8 +37,8 @@ def save_table_model(folder: str | Path, *, prompts: Sequence[str], moves: Seque
         pad_token=PAD,
         chat_template="{% for message in messages %}{{ message['content'] }}{% endfor %}",
     ).save_pretrained(folder)
-    shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "head_dim": 16}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    shape: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "head_dim": 16}
+    heads: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": 2}
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(Qwen3Config(vocab_size=len(words), tie_word_embeddings=True, **shape, **heads))
