@@ -14,6 +14,7 @@ from algos import asynchronous
 from algos.asynchronous import Ahead
 from algos.config import TINY
 from algos.errors import ConfigError
+from algos.optim import OptimConfig
 from algos.parallel.ray_config import LOCAL, RayConfig
 from algos.run import Run
 from algos.win_rates import WinRates
@@ -130,7 +131,8 @@ def test_a_run_that_plays_ahead(tmp_path: Path) -> None:
     texts = {}
     for staleness in (0, 1):
         ray = RayConfig(LOCAL, workers=2, cpus=0.5)
-        run = Run.of(dataclasses.replace(SMALL, steps=3, staleness=staleness, ray=ray))
+        fast = OptimConfig(learning_rate=0.1)  # so that an update shows in what is said next
+        run = Run.of(dataclasses.replace(SMALL, steps=3, staleness=staleness, ray=ray, optim=fast))
         assert run.learners["alice"].loss.sampler_correction == ("token" if staleness else "none")
         found = []
         for _ in range(3):
