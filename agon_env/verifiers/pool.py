@@ -22,6 +22,8 @@ from typing import Any
 
 START_SECONDS = 60.0
 """What a worker may take to start (it imports sympy), before it counts as broken."""
+LOOK_SECONDS = 0.5
+"""How often whoever waits for a reply looks whether the worker still lives."""
 
 
 class WorkerTimeout(Exception):
@@ -105,10 +107,17 @@ class Worker:
                     pipe.close()
 
     def _reply(self, seconds: float) -> Any:
-        try:
-            line = self._replies.get(timeout=seconds)
-        except queue.Empty:
-            raise WorkerTimeout(f"no reply within {seconds:.1f} s") from None
+        end = time.monotonic() + seconds
+        while True:
+            dead = not self.alive  # asked first: what it said before it died is in the queue soon
+            try:
+                line = self._replies.get(timeout=max(0.0, min(LOOK_SECONDS, end - time.monotonic())))
+                break
+            except queue.Empty:
+                if dead:  # and some other process has inherited its pipe, which therefore does not end
+                    raise WorkerFailed("the worker died") from None
+                if time.monotonic() >= end:
+                    raise WorkerTimeout(f"no reply within {seconds:.1f} s") from None
         if line is None:
             raise WorkerFailed("the worker died")
         return json.loads(line)

@@ -134,6 +134,15 @@ def test_workers_killed_at_every_start_cost_a_verdict_once_others_have_worked(mo
         pool.close()
 
 
+def test_a_death_is_noticed_although_another_process_holds_its_pipe_open(monkeypatch):
+    monkeypatch.setattr(pools.Worker, "_read", lambda self: None)  # the end of the pipe is never seen
+    worker = pools.Worker("agon_env.verifiers.worker")
+    worker._process.kill()
+    with pytest.raises(pools.WorkerFailed, match="died"):  # and not WorkerTimeout
+        worker._reply(30)
+    worker.kill()
+
+
 def test_a_worker_killed_while_it_starts_is_replaced(monkeypatch):
     started = []
 
