@@ -111,7 +111,6 @@ def _begin(run: Run, folder: RunFolder, console: RunConsole) -> None:
     if config.imitation.steps and run.step == 0 and run.before is None:
         with console.progress("imitation", config.imitation.steps) as tick:
             imitate(run, tick)
-        run.guards.loaded()
     if run.before is None and config.eval_problems:
         run.before = _judge_aloud(run, folder, console, "before")
         _save(run, folder)

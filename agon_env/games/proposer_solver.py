@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -11,8 +12,10 @@ import numpy as np
 from agon_env.contest import Contest
 from agon_env.errors import Error, InvalidMove
 from agon_env.quoting import strip_thoughts
+from agon_env.verifiers.extraction import extract_answer
 
-_SUM = re.compile(r"\d{1,4}(?: *[-+*] *\d{1,4}){1,11}")
+_SUM = re.compile(r"[0-9]{1,4}(?: *[-+*] *[0-9]{1,4}){1,11}")
+_NUMBER = re.compile(r"[-+]?[0-9]{1,48}")  # twelve factors of four digits have no more
 FORM = "a sum of 2 to 12 whole numbers of at most four digits, joined by +, - or *"
 
 
@@ -57,9 +60,9 @@ class ProposerSolver(Contest):
     def apply(self, role: str, text: str) -> str | None:
         """Take the last problem of the right form, or judge a try."""
         if role == "solver":
-            boxed = re.findall(r"\\boxed\{ *([-+]?\d+) *\}", text[-10_000:])
-            self.right.append(bool(boxed) and int(boxed[-1][:20]) == evaluate(self.problem))
-            return boxed[-1] if boxed else None
+            answer = extract_answer(text)
+            self.right.append(bool(_NUMBER.fullmatch(answer or "")) and int(answer or "") == evaluate(self.problem))
+            return answer
         posed = [found for found in _SUM.findall(strip_thoughts(text)) if int(re.split(r"\D", found)[0]) == self.start]
         if not posed:
             raise InvalidMove(f"pose {FORM}, that begins with {self.start}")
@@ -78,7 +81,5 @@ class ProposerSolver(Contest):
 
 def evaluate(problem: str) -> int:
     """Return the value of a sum of products."""
-    terms = re.findall(r"([-+]?) ?(\d+(?: \* \d+)*)", problem)
-    return sum(
-        (-1 if sign == "-" else 1) * int(np.prod([int(n) for n in term.split(" * ")], dtype=object)) for sign, term in terms
-    )
+    terms = re.findall(r"([-+]?) ?([0-9]+(?: \* [0-9]+)*)", problem)
+    return sum((-1 if sign == "-" else 1) * math.prod(map(int, term.split(" * "))) for sign, term in terms)

@@ -99,6 +99,17 @@ def test_a_problem_must_have_the_form_and_the_start_that_were_asked_for():
     assert env.outcome.rewards == {"alice": 0.0, "bob": 1.0}
 
 
+def test_a_long_product_is_judged_to_its_last_digit_and_a_thought_is_no_try():
+    env = agon_env.make("ProposerSolver-v0", attempts=3)
+    env.reset(seed=0)
+    env.step(f"{env.start} * " + " * ".join(["9973"] * 11))
+    product = env.start * 9973**11
+    env.step(f"\\boxed{{{product}}}")
+    env.step(f"\\boxed{{{product + 1}}}")
+    env.step(f"<think>\\boxed{{{product}}}</think>I don't know.")
+    assert env.outcome.details["right"] == (True, False, False)
+
+
 def test_tries_do_not_see_each_other():
     env = agon_env.make("ProposerSolver-v0", attempts=2)
     env.reset(seed=0)
