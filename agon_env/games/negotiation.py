@@ -17,7 +17,8 @@ from agon_env.quoting import strip_thoughts
 THINGS = ("books", "hats", "balls")
 TOTAL = 10
 """What all things together are worth to each player."""
-_MOVE = re.compile(r"(?<!\w)(\d{1,2})\D{1,20}(\d{1,2})\D{1,20}(\d{1,2})(?!\w)|\b(accept)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![0-9])[0-9]{1,2}(?![0-9])")
+_ACCEPTS = re.compile(r"\baccept\b[^0-9]*\Z", re.IGNORECASE)
 
 
 class Negotiation(Contest):
@@ -59,14 +60,14 @@ class Negotiation(Contest):
         return tuple(" ".join(map(str, kept)) for kept in product(*(range(count + 1) for count in self.counts)))
 
     def apply(self, role: str, text: str) -> str:
-        """Take the last proposal or acceptance of the text."""
-        found = list(_MOVE.finditer(strip_thoughts(text)))
-        left = self.proposal and tuple(count - kept for count, kept in zip(self.counts, self.proposal, strict=True))
-        if not found or (found[-1][4] and left is None):
-            raise InvalidMove("say three numbers" + (', or "accept"' if left else ""))
-        kept = left if found[-1][4] and left else tuple(int(number) for number in found[-1].groups()[:3])
-        if any(number > count for number, count in zip(kept, self.counts, strict=True)):
-            raise InvalidMove(f"there are only {', '.join(map(str, self.counts))} to keep")
+        """Take the last three numbers of the text, or the acceptance at its end."""
+        aloud = strip_thoughts(text)
+        left = tuple(count - kept for count, kept in zip(self.counts, self.proposal or self.counts, strict=True))
+        accepts = self.proposal is not None and _ACCEPTS.search(aloud)
+        kept = left if accepts else tuple(map(int, _NUMBER.findall(aloud)[-len(THINGS) :]))
+        if len(kept) < len(THINGS) or any(n > count for n, count in zip(kept, self.counts, strict=True)):
+            most = " ".join(map(str, self.counts))
+            raise InvalidMove(f"say three numbers, at most {most}" + (', or "accept"' if self.proposal else ""))
         if kept == left and self.proposal:
             self.deal = {role: kept} | {other: self.proposal for other in self.roles if other != role}
         self.proposal = kept

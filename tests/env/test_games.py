@@ -194,6 +194,16 @@ def test_a_deal_gives_each_what_it_values():
     assert env.outcome.scores == {"alice": books * mine[0] / 10, "bob": (hats * theirs[1] + balls * theirs[2]) / 10}
 
 
+def test_the_last_three_numbers_are_the_proposal_and_a_refusal_is_none():
+    env = agon_env.make("Negotiation-v0")
+    env.reset(seed=2)
+    env.step("Of 3 ideas, with 7 days left, I like this one: 0 1 0.")
+    assert env.transcript.events[-1].extracted == "0 1 0"
+    env.step("I can't accept that; rather 1, 0 and 1.")
+    assert env.transcript.events[-1].extracted == "1 0 1"
+    assert not env.done
+
+
 def test_who_keeps_what_the_other_leaves_has_accepted():
     env = agon_env.make("Negotiation-v0")
     env.reset(seed=2)
