@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -21,20 +20,24 @@ class FrozenBases:
     def __init__(self, bases: Iterable[SharedBase]) -> None:
         """Know the bases; they are looked at when it is first asked, since reading a large model takes its time."""
         self._bases = {base.name: base for base in bases}
+        self._then: dict[str, str] = {}
 
-    @cached_property
+    @property
     def checksums(self) -> dict[str, str]:
         """Name of the base → SHA-256 over its weights, at the beginning."""
-        return self._now()
+        self._then = self._then or self._now()
+        return self._then
 
     def check(self) -> None:
-        """Look again.
+        """Look again; the first look takes the weights as they are for right.
 
         Raises:
             BaseChanged: a base is not what it was; the message names it.
         """
-        for name, checksum in self._now().items():
-            if checksum != self.checksums[name]:
+        now = self._now()
+        self._then = self._then or now
+        for name, checksum in now.items():
+            if checksum != self._then[name]:
                 raise BaseChanged(
                     f"the frozen weights of {name} have changed since the run began, so that neither its policies nor their "
                     "reference are what they were. Something wrote into the model (a merge, an engine, a hook): nothing was "

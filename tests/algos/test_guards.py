@@ -268,6 +268,15 @@ def test_a_base_that_changed_is_found_out(model: Path) -> None:
         run.guards.bases.check()
 
 
+def test_the_base_is_read_once_at_the_start(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(model)
+    read, checksum = [], run.bases[0].checksum
+    monkeypatch.setattr(run.bases[0], "checksum", lambda: read.append(1) or checksum())
+    run.guards.begin(0, folder=None)
+    assert run.guards.state()["bases"] == {run.bases[0].name: checksum()}
+    assert len(read) == 1
+
+
 def test_a_checkpoint_of_another_base_is_refused(model: Path) -> None:
     run = make_run(model)
     state = run.guards.state()
