@@ -37,7 +37,7 @@ class Cell:
 
 
 def trainings(config: TrainConfig) -> dict[str, Training]:
-    """Return name → training. Each generates 2 × `group_size` texts for every problem; nothing else is changed."""
+    """Return name → training. Each generates 2 × `group_size` texts for every problem ("no_exchange" one more, its draft)."""
     both = 2 * config.group_size
     shared = {"group_size": 1, "answers": both}
     nested = {"group_size": max(1, config.group_size // 2), "answers": 3}
