@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.embedded.writer import Fact, follow, guess
-from agon_env.tasks.arithmetic import last_boxed, work_out
-from agon_env.tasks.chain_search import read_steps
+from agon_env.tasks.arithmetic import last_boxed, read_steps, work_out
 from agon_env.tasks.task import Problem
 
 CHECK = "Check: "

@@ -80,14 +80,18 @@ class Arithmetic(GeneratedTask):
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
         """Return a chain of `difficulty` steps."""
         start = int(rng.integers(10))
-        operations = [list(OPERANDS)[i] for i in rng.integers(len(OPERANDS), size=difficulty)]
-        steps = [(operation, int(rng.choice(OPERANDS[operation]))) for operation in operations]
-        return make_problem(start, steps)
+        return make_problem(start, draw_steps(rng, difficulty))
 
     def solution(self, problem: Problem) -> str:
         """Return the number after each step, and the answer in a box."""
         value, steps = read_chain(problem.id)
         return write_solution(value, steps, results(value, steps))
+
+
+def draw_steps(rng: np.random.Generator, count: int) -> list[tuple[str, int]]:
+    """Return `count` random steps, pairs of operation and operand."""
+    operations = [list(OPERANDS)[i] for i in rng.integers(len(OPERANDS), size=count)]
+    return [(operation, int(rng.choice(OPERANDS[operation]))) for operation in operations]
 
 
 def make_problem(start: int, steps: Sequence[tuple[str, int]]) -> Problem:
@@ -104,8 +108,13 @@ def name_steps(steps: Sequence[tuple[str, int]]) -> list[str]:
 
 def read_chain(chain: str) -> tuple[int, list[tuple[str, int]]]:
     """Return start and steps of a chain such as `4 a*7 b-9`, which is also the id of its problem."""
-    start, *steps = chain.split()
-    return int(start), [(text[1], int(text[2])) for text in steps]
+    start, _, steps = chain.partition(" ")
+    return int(start), read_steps(steps)
+
+
+def read_steps(steps: str) -> list[tuple[str, int]]:
+    """Return the steps in a text such as `a*7 b-9`."""
+    return [(text[1], int(text[2])) for text in steps.split()]
 
 
 def results(start: int, steps: Sequence[tuple[str, int]]) -> list[int]:

@@ -14,11 +14,12 @@ import numpy as np
 
 from agon_env.tasks.arithmetic import MAX_DIFFICULTY as MOST_STEPS
 from agon_env.tasks.arithmetic import (
-    OPERANDS,
     RULES,
     START,
     ArithmeticVerifier,
+    draw_steps,
     name_steps,
+    read_steps,
     results,
     work_out,
 )
@@ -54,8 +55,7 @@ class ChainSearch(GeneratedTask):
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
         """Return a chain of `difficulty` steps."""
-        operations = [list(OPERANDS)[i] for i in rng.integers(len(OPERANDS), size=difficulty)]
-        return make_chain_search([(operation, int(rng.choice(OPERANDS[operation]))) for operation in operations])
+        return make_chain_search(draw_steps(rng, difficulty))
 
     def solution(self, problem: Problem) -> str:
         """Return the try that succeeds."""
@@ -67,11 +67,6 @@ def make_chain_search(steps: Sequence[tuple[str, int]]) -> Problem:
     chain = " ".join(name_steps(steps))
     answer = next(digit for digit in range(10) if results(digit, steps)[-1] == 0)
     return Problem(chain, QUESTION.format(chain=chain), str(answer), difficulty=len(steps), topic="search modulo 10")
-
-
-def read_steps(chain: str) -> list[tuple[str, int]]:
-    """Return the steps of a chain such as `a*7 b-9`, which is also the id of its problem."""
-    return [(text[1], int(text[2])) for text in chain.split()]
 
 
 def write_tries(digits: Sequence[int], steps: Sequence[tuple[str, int]]) -> str:

@@ -17,8 +17,8 @@ from agents.embedded.lessons import Lesson, Syllabus, batches, draw_turn, render
 from agents.embedded.searcher import Searcher, SearchHabits
 from agents.embedded.tokenizer import build_tokenizer
 from agents.embedded.writer import Habits, Writer, draw_beliefs
-from agon_env.tasks.arithmetic import START, Arithmetic, make_problem
-from agon_env.tasks.chain_search import ChainSearch, make_chain_search, read_steps, write_tries
+from agon_env.tasks.arithmetic import START, Arithmetic, make_problem, read_steps
+from agon_env.tasks.chain_search import ChainSearch, make_chain_search, write_tries
 
 
 @pytest.fixture(scope="module")

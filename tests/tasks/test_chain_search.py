@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agon_env.errors import TaskError
 from agon_env.games.draft_challenge import DraftChallenge, Solo
 from agon_env.tasks import Task, load_task, split_of
-from agon_env.tasks.arithmetic import OPERANDS, Arithmetic, results
-from agon_env.tasks.chain_search import ChainSearch, make_chain_search, read_steps, write_tries
+from agon_env.tasks.arithmetic import OPERANDS, Arithmetic, read_steps, results
+from agon_env.tasks.chain_search import ChainSearch, make_chain_search, write_tries
 
 ROOT = Path(__file__).parents[2]
 STEPS = st.lists(st.sampled_from([(o, d) for o in OPERANDS for d in OPERANDS[o]]), min_size=1, max_size=26)
