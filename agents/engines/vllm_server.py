@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.engines.canary import Reading
 from agents.engines.served import Served, ServedRow
+from agents.engines.vllm import COMMON
 from agents.errors import ServerFailed
 from agents.sampling import Completion
 
@@ -27,21 +28,8 @@ if TYPE_CHECKING:
     from agents.shared_base import SharedBase
 
 NEUTRAL: dict[str, Any] = {
-    "n": 1,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "repetition_penalty": 1.0,
-    "watermarking": False,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "stop": None,
-    "ignore_eos": False,
-    "min_tokens": 0,
-    "logit_bias": None,
-    "allowed_token_ids": None,
+    **COMMON,
     "bad_words": [],
-    "skip_special_tokens": False,
     "add_special_tokens": False,
     "stream": False,
     "echo": False,
