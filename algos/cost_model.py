@@ -59,6 +59,8 @@ class Workload:
             "group_size",
             "answers",
             "prompt_tokens",
+            "draft_tokens",
+            "answer_tokens",
             "rank",
             "policies",
             "epochs",

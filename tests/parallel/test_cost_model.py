@@ -66,6 +66,12 @@ def test_tokens_of_a_step() -> None:
     assert work.trained == work.sampled + work.prefilled
 
 
+@pytest.mark.parametrize("field", ["problems", "draft_tokens", "answer_tokens"])
+def test_a_step_without_rows_or_tokens_is_refused(field: str) -> None:
+    with pytest.raises(ConfigError, match=f"{field} must be at least 1, not 0"):
+        Workload(**{field: 0})
+
+
 def test_devices_divide_the_learning_and_carry_gradients() -> None:
     one, eight = (estimate(SHAPE, Workload(), H100, devices=devices) for devices in (1, 8))
     assert eight.seconds_training == pytest.approx(one.seconds_training / 8)
