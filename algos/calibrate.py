@@ -54,8 +54,8 @@ def calibrate(base: SharedBase, *, rank: int, rows: tuple[int, int] = (4, 32)) -
     on one micro-batch. On a CPU seconds are those of the processor, so that other programs count little.
 
     Args:
-        base: gets two adapters for the while.
-        rank: of the adapters.
+        base: gets an adapter for the while.
+        rank: of the adapter.
         rows: few, and many.
     """
     shape, device = shape_of(base.model.config), base.model.device

@@ -38,7 +38,7 @@ class FakeRun:
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """What is played, as (step, what the policy was); it takes until the policy has learned."""
+    """What is played, as (step, what the policy was)."""
     found: list[tuple[int, int]] = []
 
     def play(run: Any) -> tuple[Any, dict[str, float]]:
