@@ -10,7 +10,9 @@ from tiny_models import stir, tiny_base
 from agents.engines.canary import Reading, own_logprobs
 from agents.engines.served import Backend, Served, ServedEngine, ServedRow
 from agents.engines.torch import TorchEngine
-from agents.errors import AdapterNotServed, PromptTooLong
+from agents.engines.vllm import require_vllm
+from agents.engines.vllm_server import VLLMServer
+from agents.errors import AdapterNotServed, DependencyNotInstalled, PromptTooLong, ServerFailed
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, Request, SamplingParams, sample_many
 from agents.shared_base import SharedBase
@@ -188,3 +190,14 @@ def test_servers_rest_when_they_are_told_to(world: World) -> None:
     world.sample(world.alice)
     world.engine.rest()
     assert world.server.heard[-1] == "rest"
+
+
+def test_another_version_of_vllm_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.engines.vllm.version", lambda name: "0.19.1")
+    with pytest.raises(DependencyNotInstalled, match=r"vLLM 0.19.1 is installed, .* needs vLLM 0.32 or later, before 0.34"):
+        require_vllm()
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    with pytest.raises(ServerFailed, match=r"http://127.0.0.1:9/v1/models does not answer"):
+        VLLMServer(tiny_base(), "http://127.0.0.1:9", timeout=2)

@@ -15,7 +15,7 @@ from agents.engines.served import ServedEngine
 from agents.engines.torch import TorchEngine
 from agents.engines.vllm import installed_version
 from agents.engines.vllm_server import VLLMServer
-from agents.errors import AdapterNotServed, ServerFailed
+from agents.errors import AdapterNotServed
 from agents.sampling import SamplingParams
 from agents.shared_base import SharedBase
 
@@ -85,8 +85,3 @@ def test_a_server_of_another_model_is_found_out(base: SharedBase, url: str) -> N
     engine = ServedEngine(lambda base: VLLMServer(base, url))
     with pytest.raises(AdapterNotServed, match="serves another model"):
         engine.sample(changed.policy("carol", rank=8), [(5, 6)], GREEDY, seeds=[1])
-
-
-def test_nobody_answers() -> None:
-    with pytest.raises(ServerFailed, match="does not answer"):
-        VLLMServer(SharedBase.load("embedded", device="cpu"), "http://127.0.0.1:9", timeout=2)
