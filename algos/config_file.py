@@ -30,7 +30,7 @@ def read_config_file(path: Path, *, default: TrainConfig) -> TrainConfig:
         raise FileNotFoundError(f"there is no config file {path}")
     try:
         record = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: such as the 45th of a month
         raise ConfigError(f"{path} is neither YAML nor JSON: {error}") from error
     try:
         return overlay(default, {} if record is None else record)

@@ -69,7 +69,7 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
     if float in choices and isinstance(value, int | str) and not isinstance(value, bool):
         try:
             return float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             pass
     raise ConfigError(f"{name} must be {_describe(hint)}, not {value!r}")
 

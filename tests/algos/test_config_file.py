@@ -75,6 +75,7 @@ def test_a_short_file_is_laid_over_the_preset(tmp_path: Path) -> None:
         ({"env_options": "difficulty=3"}, "env_options must be a list of values, each a text, not 'difficulty=3'"),
         ({"env_options": [3]}, "env_options must be a text, not 3"),
         ({"optim": {"betas": [0.9]}}, "optim.betas must be a list of 2 values, each a number"),
+        ({"optim": {"learning_rate": 10**400}}, "optim.learning_rate must be a number"),
         ({"optim": 3}, "optim must be a mapping"),
         ({"temperature": float("inf")}, "temperature must be a finite number"),
         ([1, 2], "must be a mapping of fields to values"),
@@ -92,6 +93,9 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "torn.yaml").write_text("steps: [1, 2", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"torn.yaml is neither YAML nor JSON"):
         parse(["--config", str(tmp_path / "torn.yaml")])
+    (tmp_path / "date.yaml").write_text("name: 2026-13-45", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"date.yaml is neither YAML nor JSON"):
+        parse(["--config", str(tmp_path / "date.yaml")])
     (tmp_path / "code.yaml").write_text("steps: !!python/object/apply:os.getcwd []", encoding="utf-8")
     with pytest.raises(ConfigError, match="neither YAML nor JSON"):
         parse(["--config", str(tmp_path / "code.yaml")])
