@@ -30,11 +30,11 @@ def command(
         against: also play against these, which stand still: base, oracle, random, copycat, or any agent.
         seed: the same seed plays the same contests.
     """
-    from algos.checkpoint import newest_checkpoint
     from algos.config import load_config
-    from algos.errors import CheckpointError, ConfigError
+    from algos.errors import ConfigError
     from algos.run import Run
     from algos.scorecard import scorecard
+    from algos.trained import adapter_folders
 
     config = load_config(run)
     problems = config.eval_problems if problems is None else problems
@@ -42,15 +42,10 @@ def command(
         raise ConfigError("there is nothing to judge the run on: name a number of held-out problems, --problems 512")
     if samples < 1:
         raise ConfigError(f"samples must be at least 1, not {samples}")
-    checkpoint = newest_checkpoint(run)
-    finished = all((run / name).is_dir() for name in config.make_algorithm().policies)
-    if not finished and (checkpoint is None or checkpoint.name == "step-0"):
-        raise CheckpointError(
-            f"{run} has not saved a step yet, so there is nothing to judge. Go on with: agon train --resume {run}"
-        )
+    folders = adapter_folders(run)
     trained = Run.of(dataclasses.replace(config, eval_problems=problems, seed=seed))
-    for name, policy in trained.policies.items():  # a finished run that was gone on with has the newest in its checkpoint
-        policy.base.load_adapter(name, (checkpoint or run) / name)
+    for name, policy in trained.policies.items():
+        policy.base.load_adapter(name, folders[name])
     card = scorecard(trained, samples=samples, against=against)
     print(json.dumps({"run": str(run), "env": config.env, **card}, indent=2))
     return DONE
