@@ -22,6 +22,7 @@ from huggingface_hub import ModelCardData
 
 from agents.adapter_files import CONFIG_FILE, WEIGHTS_FILE
 from agents.loading import EMBEDDED, SMOLLM2, load_model
+from algos.checkpoint import step_of
 from algos.config import TrainConfig, load_config
 from algos.policies import policy_models
 from algos.run_folder import write_json, write_text
@@ -159,8 +160,8 @@ def _facts(what: Export) -> dict[str, Any]:
 
 def _steps(what: Export) -> int:
     """Return after how many steps the adapters were saved."""
-    place = next(iter(what.folders.values())).parent.name
-    return int(place.removeprefix("step-")) if place.startswith("step-") else what.config.steps
+    place = next(iter(what.folders.values())).parent
+    return what.config.steps if place == what.run else step_of(place)
 
 
 def _figures(run: Path) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import runpy
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from agents import embedded
 from algos.cli import run as agon
 from algos.config import TINY
-from algos.export import Export, export
+from algos.export import Export, _facts, export
 from algos.export_chat_data import winner_of, won_texts
 from algos.trained import load_trained
 from algos.trainer import train
@@ -105,11 +106,15 @@ def test_the_card_has_metadata_figures_and_the_command(out: Path, run: Path) -> 
 
 
 def test_a_base_from_the_hub_is_named_in_the_metadata(run: Path) -> None:
-    from algos.export import _facts
-
     what = Export.of(run)
     hub = replace(what, models=dict.fromkeys(what.models, "Qwen/Qwen3-0.6B"))
     assert "base_model: Qwen/Qwen3-0.6B" in _facts(hub)["card_data"].replace("\n- ", " ")
+
+
+def test_the_steps_on_a_card_are_those_of_the_adapters(run: Path, tmp_path: Path) -> None:
+    assert _facts(Export.of(run))["steps"] == 2
+    finished = Path(shutil.copytree(run, tmp_path / "step-by-step", ignore=shutil.ignore_patterns("checkpoint")))
+    assert _facts(Export.of(finished))["steps"] == 2
 
 
 def test_the_texts_that_won_are_chat_data(out: Path, run: Path, tmp_path: Path) -> None:
