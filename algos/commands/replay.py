@@ -23,8 +23,11 @@ def command(path: Annotated[Path, tyro.conf.Positional], most: int | None = None
         most: look at so many contests only, from the first.
     """
     from algos.console import RunConsole
+    from algos.errors import ConfigError
     from algos.replaying import replay_all
 
+    if most is not None and most < 1:
+        raise ConfigError(f"most must be at least 1, not {most}")
     console = RunConsole(Console(stderr=True, highlight=False))
     found = replay_all(path, most=most)
     for how in found.told:

@@ -193,6 +193,7 @@ def test_check_passes_a_good_contest_and_fails_a_bad_one(
     [
         (["check", "Nope-v0"], "there is no contest Nope"),
         (["eval", "nowhere"], "not the folder of a run"),
+        (["replay", "nowhere", "--most", "-1"], "most must be at least 1, not -1"),
         (["train", "--resume", "nowhere"], "not the folder of a run"),
         (["train", "--env-options", "nope=1"], "does not take the option 'nope'"),
         (["train", "--env", "ArithmeticSolo-v0"], "needs a contest for 2 players"),
