@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agon_env.adapters.wire import storable_messages
 from agon_env.transcript import Transcript, watch
-from agon_env.types import Message, Outcome
+from agon_env.types import Outcome
 from algos.contest_log import CONTESTS, read_contests
 from algos.run_folder import write_text
 
@@ -46,7 +47,7 @@ def won_texts(record: dict[str, Any], transcript: Transcript) -> Iterator[dict[s
     for event, read in zip(transcript.events, watch(transcript), strict=True):
         if event.player == winner and event.invalid is None and not event.truncated:
             yield {
-                "messages": [*map(_storable, read.messages), _storable({"role": "assistant", "content": event.text})],
+                "messages": storable_messages([*read.messages, {"role": "assistant", "content": event.text}]),
                 "policy": record["policies"].get(winner),
                 "role": event.role,
                 "step": record["step"],
@@ -60,9 +61,3 @@ def winner_of(outcome: Outcome) -> str | None:
     if winner is None or outcome.reason.startswith(("forfeit", "aborted")):
         return None
     return winner if len(outcome.rewards) > 1 or (outcome.rewards[winner] or 0) > 0 else None
-
-
-def _storable(message: Message) -> Message:
-    """Return a message with U+FFFD in the place of lone surrogates, which Arrow can't read."""
-    content = message["content"].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return {**message, "content": content}
