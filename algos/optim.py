@@ -122,8 +122,9 @@ class PolicyOptimizer:
             betas=config.betas,
             eps=config.eps,
             weight_decay=config.weight_decay,
-            # One pass over each parameter instead of a dozen. On a GPU it wants its counters there.
-            fused=all(parameter.device.type == "cpu" for parameter in self.parameters.values()),
+            # One pass over each parameter instead of a dozen. On a GPU it wants its counters there; None, which is not False,
+            # leaves torch to update all parameters together.
+            fused=all(parameter.device.type == "cpu" for parameter in self.parameters.values()) or None,
         )
 
     def step(self) -> Stats:
