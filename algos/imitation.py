@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Imitation:
-    """Updates on what a scripted player says, before the first step."""
+    """Updates on what a scripted player says, before the first step. The learning-rate schedule begins with them."""
 
     steps: int = 0
     """How many; each on as many contests as a training step has. 0: none."""
@@ -55,7 +55,11 @@ def imitate(run: Run, on_step: Callable[[int], None] | None = None) -> list[dict
         for observation, action in demonstrate(run, step):
             policy = run.policies[seats[observation.role]]
             rows[policy.name].append(Row(policy.encode(observation), tokens_of(policy, action.text), (), advantage=1.0))
-        losses.append({name: _update(run, name, own) for name, own in rows.items()})
+        losses.append({name: _forward_backward(run, name, own) for name, own in rows.items()})
+        for name, policy in run.policies.items():  # without a seat nothing moves; the schedule goes on
+            run.learners[name].optim_step(policy)
+        for critic in run.critics.values():
+            critic.optim_step()
         run.guards.loaded()
         if on_step is not None:
             on_step(step + 1)
@@ -89,10 +93,9 @@ def _rng(seed: int, step: int) -> np.random.Generator:
     return np.random.default_rng([seed, step, 0x1417A7E])  # other numbers than those of the training steps
 
 
-def _update(run: Run, name: str, rows: Sequence[Row]) -> float:
+def _forward_backward(run: Run, name: str, rows: Sequence[Row]) -> float:
     learner, policy, temperature = run.learners[name], run.policies[name], run.config.temperature
     scored = learner.logprobs(policy, rows, temperature=temperature)
     batch = Batch(tuple(replace(row, old_logprobs=old) for row, old in zip(rows, scored, strict=True)), temperature=temperature)
     learner.forward_backward(policy, batch)
-    learner.optim_step(policy)
     return -float(np.mean([logp for row in scored for logp in row]))

@@ -120,7 +120,7 @@ class Run:
             max_tokens=config.loss.max_tokens or config.max_tokens,
             sampler_correction="token" if correction == "none" and differs else correction,
         )
-        updates = config.steps * config.optim.epochs * config.optim.minibatches
+        updates = config.imitation.steps + config.steps * config.optim.epochs * config.optim.minibatches
         of_base = {
             id(base): _make_learner(base, ranks, loss=loss, optim=config.optim, total_steps=updates)
             for base in {id(base): base for base in bases.values()}.values()

@@ -40,6 +40,14 @@ def test_a_policy_comes_to_say_what_it_was_shown() -> None:
     assert run.step == 1
 
 
+def test_the_learning_rate_decays_over_imitation_and_steps_together() -> None:
+    optim = OptimConfig(learning_rate=1e-3, schedule="linear")
+    run = Run.of(dataclasses.replace(SMALL, optim=optim, imitation=Imitation(steps=2), steps=2))
+    imitate(run)
+    rates = [run.advance()[0]["alice/learning_rate"] for _ in range(2)]
+    assert rates == pytest.approx([0.5e-3, 0.25e-3])
+
+
 def test_the_gradient_is_that_of_cross_entropy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bandit.registered():
         config = bandit.config(bandit.save_model(tmp_path), "competitive_grpo", env="tests/Bandit-v0")
