@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -179,12 +179,6 @@ def replay(transcript: Transcript, *, env: Contest | None = None) -> Contest:
 def rescore(transcript: Transcript) -> Outcome | None:
     """Return the outcome that today's game and verifier give to what was said; None if it was not finished."""
     return _play_again(transcript).outcome
-
-
-def outcome_dict(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as plain JSON values."""
-    plain: dict[str, Any] = json.loads(_dump(asdict(outcome)))
-    return plain
 
 
 def watch(transcript: Transcript) -> Iterator[Observation]:
