@@ -78,7 +78,7 @@ class Guards:
         """Return the rows whose numbers are finite; the others are left out, told and saved."""
         bad = [index for index, row in enumerate(rows) if not _finite(row)]
         if bad:
-            self._tell(
+            self.tell(
                 "row_not_finite",
                 f"{len(bad)} of {len(rows)} rows of {policy.name} hold log-probabilities or advantages that are not finite; "
                 "they were left out. The engine that sampled them computes wrongly",
@@ -126,7 +126,7 @@ class Guards:
         kind: Kind = "logprob_mismatch" if isinstance(error, Mismatch) else "update_not_finite"
         rows = self._guilty(policy, batch) if kind == "update_not_finite" else ()
         file = self._save(policy, batch.rows, error=str(error), temperature=batch.temperature)
-        self._tell(kind, f"an update of {policy.name} was left out: {error}", policy=policy.name, rows=rows, file=file)
+        self.tell(kind, f"an update of {policy.name} was left out: {error}", policy=policy.name, rows=rows, file=file)
         self._skipped_in_a_row[policy.name] += 1
         stop = SamplerMismatch if kind == "logprob_mismatch" else Diverged
         saved = f" The batch is in {file}." if file else ""
@@ -153,7 +153,7 @@ class Guards:
         now = self._learners[policy.name].token_budget
         before, self._budgets[policy.name] = self._budgets[policy.name], now
         if now < before:
-            self._tell(
+            self.tell(
                 "out_of_memory",
                 f"there was no memory for micro-batches of {before} tokens, so they have {now} from now on; the gradient is "
                 "the same. Set optim.token_budget to that, or optim.recompute",
@@ -182,15 +182,17 @@ class Guards:
         free = shutil.disk_usage(folder).free / 1e9
         before, self._disk_is_low = self._disk_is_low, free < self.config.min_free_gb
         if self._disk_is_low and not before:
-            self._tell(
+            self.tell(
                 "disk_nearly_full",
                 f"{free:.2f} GB are free in {folder}: make room (older runs, skipped/, contests.jsonl), before a checkpoint "
                 "fails",
             )
 
-    def tell(self, kind: Kind, message: str, *, policy: str | None = None) -> None:
-        """Add an event of the step."""
-        self._tell(kind, message, policy=policy)
+    def tell(
+        self, kind: Kind, message: str, *, policy: str | None = None, rows: tuple[int, ...] = (), file: str | None = None
+    ) -> None:
+        """Add an event of the step; the arguments are the fields of `Event`."""
+        self._events.append(Event(self.step, kind, message, policy, rows, file))
 
     def drain(self) -> list[Event]:
         """Return the events since the last call."""
@@ -232,7 +234,7 @@ class Guards:
         """Return who else may have sampled a batch of the policy: nobody can be told where its rows were corrected."""
         if self._learners[policy.name].loss.sampler_correction != "none":
             return {}
-        others = {f"{name}": one for name, one in self._policies.items() if one is not policy and one.base is policy.base}
+        others = {name: one for name, one in self._policies.items() if one is not policy and one.base is policy.base}
         return {"the bare base": None, **others}
 
     def _guilty(self, policy: LLMPolicy, batch: Batch) -> tuple[int, ...]:
@@ -246,9 +248,6 @@ class Guards:
         name = f"{SKIPPED}/step-{self.step}-{policy.name}.safetensors"
         save_batch(self.folder / name, rows, temperature=temperature, error=error)
         return name
-
-    def _tell(self, kind: Kind, message: str, **about: Any) -> None:
-        self._events.append(Event(self.step, kind, message, **about))
 
 
 def _finite(row: Row) -> bool:
