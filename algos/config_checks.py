@@ -117,8 +117,7 @@ def _check_types(config: Any, *, within: str = "") -> None:
         if is_dataclass(hints[field.name]):
             if not isinstance(value, hints[field.name]):
                 raise ConfigError(f"{field.name} must be a {hints[field.name].__name__}, not {value!r}")
-            else:
-                _check_types(value, within=f"{within}{field.name}.")
+            _check_types(value, within=f"{within}{field.name}.")
         else:
             read_value(hints[field.name], value, within + field.name)
 

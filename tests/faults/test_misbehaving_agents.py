@@ -38,7 +38,7 @@ def test_each_is_blamed_for_what_it_did(name: str) -> None:
         assert re.search(blamed, outcome.reason), outcome.reason
         assert len(outcome.reason) < 400
         assert outcome.winner == "alice"
-        assert one.contest.transcript.render().isprintable() or "\x1b" not in one.contest.transcript.render()
+        assert "\x1b" not in one.contest.transcript.render()
     deadline = time.monotonic() + 5 * LIMIT
     while threading.active_count() > threads and time.monotonic() < deadline:
         time.sleep(0.01)
