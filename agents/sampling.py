@@ -78,7 +78,8 @@ class Request:
     params: SamplingParams
     seeds: Sequence[int]
     begun: Sequence[int] | None = None
-    """For each row the tokens at the end of its prompt that were sampled before: it goes on as if it had not stopped."""
+    """For each row the tokens at the end of its prompt that were sampled before: it goes on as if it had not stopped; behind a
+    server, with luck that it has not had."""
 
 
 Row: TypeAlias = tuple[int, int]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 from torch import Tensor
 
 from agents.adapters import BASE
@@ -121,9 +122,10 @@ class ServedEngine:
         for place, request in enumerate(requests):
             base = request.policy.base
             adapter = self._serving(base).current(request.policy)
+            begun = request.begun or [0] * len(request.prompts)
             rows = [
-                (place, ServedRow(tuple(prompt), seed % 2**63, _room(base, prompt, request.params), adapter))
-                for prompt, seed in zip(request.prompts, request.seeds, strict=True)
+                (place, ServedRow(tuple(prompt), _luck(seed, before), _room(base, prompt, request.params), adapter))
+                for prompt, seed, before in zip(request.prompts, request.seeds, begun, strict=True)
             ]
             batches.setdefault((base, request.params.temperature), []).extend(rows)
         found: list[list[Completion]] = [[] for _ in requests]
@@ -208,6 +210,11 @@ class _Serving:
         for tensor in self.base.adapters.state(name).values():
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
         return digest.digest()
+
+
+def _luck(seed: int, begun: int) -> int:
+    """Return the seed that a server gets: a row that goes on would else draw once more with the numbers that it began with."""
+    return int(np.random.SeedSequence([seed, begun]).generate_state(1, np.uint64)[0] >> 1) if begun else seed % 2**63
 
 
 def _room(base: SharedBase, prompt: Sequence[int], params: SamplingParams) -> int:

@@ -184,6 +184,18 @@ def test_a_prompt_that_fills_the_context_is_refused(world: World) -> None:
         world.alice.sample([(5,) * 256], params=PARAMS, seeds=[1])
 
 
+def test_a_row_that_goes_on_has_luck_that_it_has_not_had(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds, generate = [], world.server.generate
+    monkeypatch.setattr(
+        world.server, "generate", lambda rows, **how: seeds.extend(row.seed for row in rows) or generate(rows, **how)
+    )
+    for begun in (None, [0], [3], [3], [4]):
+        world.engine.sample_many([Request(world.alice, PROMPTS[:1], PARAMS, [7], begun)])
+    assert seeds[:2] == [7, 7]
+    assert seeds[2] == seeds[3]
+    assert len(set(seeds)) == 3
+
+
 def test_servers_rest_when_they_are_told_to(world: World) -> None:
     world.engine.rest()
     assert world.server.heard == []  # nobody has asked it yet
