@@ -42,7 +42,9 @@ class Seat:
     parts: Mapping[str, float]
     """Component → its part of the reward."""
     length: int
-    """Tokens that were sampled; characters in a file without tokens."""
+    """Tokens that were sampled; characters of one whose tokens were not counted, such as a scripted opponent."""
+    tokens: bool
+    """Whether the length is in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,6 @@ class ContestRow:
     seats: tuple[Seat, ...]
     """In the order of speaking."""
     kind: str
-    tokens: bool
-    """Whether the lengths of its texts are in tokens; else they are in characters."""
     offset: int
     """Where its line begins in the file, in bytes."""
     size: int
@@ -133,7 +133,6 @@ def _row(line: Line) -> ContestRow:
             problem=str(mapping(record.get("details")).get("problem", record["seed"])),
             seats=seats,
             kind=record["duel"] if record.get("duel") in KINDS else kind_of(seats),
-            tokens=any(number(event.get("tokens")) is not None for event in record["events"]),
             offset=line.offset,
             size=line.size,
         )
@@ -144,13 +143,15 @@ def _row(line: Line) -> ContestRow:
 def _seat(record: Json, player: str, role: str) -> Seat:
     outcome = mapping(record["outcome"])
     said = [event for event in record["events"] if event["player"] == player]
+    counts = [count for event in said if (count := number(event.get("tokens"))) is not None]
     return Seat(
         role=role,
         policy=_policy(record, player),
         score=number(mapping(outcome.get("scores")).get(player)),
         reward=number(mapping(outcome.get("rewards")).get(player)),
         parts=numbers(mapping(outcome.get("components")).get(player)),
-        length=sum(int(number(event.get("tokens")) or len(event["text"])) for event in said),
+        length=int(sum(counts)) if counts else sum(len(event["text"]) for event in said),
+        tokens=bool(counts),
     )
 
 

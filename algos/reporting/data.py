@@ -55,11 +55,6 @@ class RunData:
         return bool(self.rows) and {record["step"] for record in self.metrics} <= {row.step for row in self.rows}
 
     @property
-    def counts_tokens(self) -> bool:
-        """Whether the lengths of its contests are in tokens."""
-        return any(row.tokens for row in self.rows)
-
-    @property
     def steps_done(self) -> int:
         """How many steps were done."""
         return 1 + max((int(record["step"]) for record in self.metrics), default=-1)

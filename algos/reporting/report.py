@@ -54,7 +54,7 @@ def report_run(path: Path, *, contests: int = MOST_CONTESTS) -> str:
     browser = browser_data(chosen, read_whole(run.file_of_contests, chosen)) if chosen else None
     curves = _named("curve", training_charts(run, steps))
     rewards = _named("reward", reward_charts(run, steps))
-    lengths = _named("length", [length_chart(run.rows, tokens=run.counts_tokens)])
+    lengths = _named("length", [length_chart(run.rows)])
     times = _named("time", [time_chart(run, steps)])
     spent = phases(run)
     metrics, any_metric = _any_metric(run)

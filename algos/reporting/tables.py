@@ -131,17 +131,20 @@ def _reward_curve(run: RunData, steps: Steps, policy: str) -> Series:
     return curve_of_contests(policy, run.rows, steps, reward)
 
 
-def length_chart(rows: Sequence[ContestRow], *, tokens: bool, most: int = 8) -> Chart | None:
+def length_chart(rows: Sequence[ContestRow], *, most: int = 8) -> Chart | None:
     """Return the mean score of texts of like length, by role; None where there are no texts.
+
+    Lengths are in tokens, and texts without a count of theirs are left out; where no text has one, in characters.
 
     Args:
         rows: the contests.
-        tokens: whether lengths are in tokens, or in characters.
         most: points; each holds about as many texts.
     """
-    texts = [(seat, row.cluster) for row in rows for seat in row.seats if seat.score is not None]
-    if not texts:
+    scored = [(seat, row.cluster) for row in rows for seat in row.seats if seat.score is not None]
+    if not scored:
         return None
+    tokens = any(seat.tokens for seat, _ in scored)
+    texts = [(seat, cluster) for seat, cluster in scored if seat.tokens == tokens]
     lengths_N = np.array([seat.length for seat, _ in texts])
     edges = np.unique(np.quantile(lengths_N, np.linspace(0, 1, most + 1)[1:-1]))
     places_N = np.searchsorted(edges, lengths_N, side="right")

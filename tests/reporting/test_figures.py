@@ -92,7 +92,7 @@ def test_scores_are_set_against_length(tmp_path: Path) -> None:
     lines = [
         duel(0, n, draft="w " * (n + 1), answer="w " * 40, scores=(float(n >= 20), 1.0), problem=str(n)) for n in range(40)
     ]
-    chart = length_chart(read_run(make_run(tmp_path / "run", lines, steps=1)).rows, tokens=True, most=4)
+    chart = length_chart(read_run(make_run(tmp_path / "run", lines, steps=1)).rows, most=4)
     assert chart is not None
     drafts, answers = chart.series
     assert drafts.values[0] == 0.0
@@ -100,7 +100,24 @@ def test_scores_are_set_against_length(tmp_path: Path) -> None:
     assert answers.values[:-1] == [None] * (len(chart.x) - 1)
     assert answers.values[-1] == 1.0
     assert chart.x == sorted(chart.x)
-    assert length_chart([], tokens=True) is None
+    assert chart.x_name == "tokens of a text"
+    assert length_chart([]) is None
+
+
+def test_characters_are_not_set_beside_tokens(tmp_path: Path) -> None:
+    lines = [duel(0, n, draft="w " * (n + 1), answer="w " * 40, problem=str(n)) for n in range(40)]
+    for line in lines:
+        del line["events"][1]["tokens"]  # a scripted opponent's
+    chart = length_chart(read_run(make_run(tmp_path / "some", lines, steps=1)).rows)
+    assert chart is not None
+    assert [one.name for one in chart.series] == ["drafter"]
+    assert max(chart.x) <= 40
+    for line in lines:
+        del line["events"][0]["tokens"]
+    chart = length_chart(read_run(make_run(tmp_path / "none", lines, steps=1)).rows)
+    assert chart is not None
+    assert chart.x_name == "characters of a text"
+    assert [one.name for one in chart.series] == ["drafter", "challenger"]
 
 
 def test_the_phases_add_up_to_the_time_of_the_steps(tmp_path: Path) -> None:

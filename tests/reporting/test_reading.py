@@ -21,7 +21,7 @@ from algos.rollouts import Start, rollout
 
 
 def seat(score: float | None, reward: float | None = 0.0, role: str = "drafter") -> Seat:
-    return Seat(role=role, policy="alice", score=score, reward=reward, parts={}, length=1)
+    return Seat(role=role, policy="alice", score=score, reward=reward, parts={}, length=1, tokens=True)
 
 
 def test_what_training_writes_is_read(tmp_path: Path) -> None:
