@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -30,13 +30,12 @@ class Replayed:
     """How the first of them differ."""
 
 
-def replay_all(path: Path, *, most: int | None = None, on_contest: Callable[[int], None] = lambda _: None) -> Replayed:
+def replay_all(path: Path, *, most: int | None = None) -> Replayed:
     """Play the contests of a run folder, of its `contests.jsonl` or of a transcript file again.
 
     Args:
         path: the folder or the file.
         most: contests to look at; None takes all.
-        on_contest: told how many were looked at.
 
     Raises:
         FileNotFoundError: there is no such file, or the run has kept no contests.
@@ -59,7 +58,6 @@ def replay_all(path: Path, *, most: int | None = None, on_contest: Callable[[int
         else:
             found.rewards += len(env.outcome.rewards) if env.outcome is not None else 0
         found.contests += 1
-        on_contest(found.contests)
     return found
 
 
