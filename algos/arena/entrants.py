@@ -89,13 +89,14 @@ def of_checkpoints(run: Path, *, seats: int) -> list[Entrant]:
     names = config.make_algorithm().policies
     bases = load_bases(config, names, TorchEngine(max_rows=config.max_rows))
     found: dict[str, Entrant] = {}
-    for checkpoint in checkpoints(run):
+    saved = checkpoints(run)
+    for checkpoint in saved:
         step = step_of(checkpoint)
         if not step:  # the base, apart from noise that does nothing
             continue
         policies = {name: make_policy(bases[name], f"{name}-{step}", config, adapter=checkpoint / name) for name in names}
         found |= {entrant.label: entrant for entrant in _seated(policies, step, f"{checkpoint}", seats=seats)}
-    newest = next(reversed(checkpoints(run)), None)
+    newest = saved[-1] if saved else None
     if seats > 1 and newest is not None and (newest / SNAPSHOTS).is_file():
         for snapshot in read_snapshots(load_file(newest / SNAPSHOTS)):
             label = f"{snapshot.policy}-{snapshot.step}"
