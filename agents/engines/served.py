@@ -11,6 +11,7 @@ import hashlib
 import shutil
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,8 +117,15 @@ class ServedEngine:
 
         Raises:
             AdapterNotServed: the server does not sample with the adapter that it was sent.
+            ValueError: the requests are for more adapters of one base than its server holds.
             PromptTooLong: a prompt fills the model's context.
         """
+        asked = {(request.policy.base, request.policy.name) for request in requests if request.policy.name != BASE}
+        most = max(Counter(base for base, _ in asked).values(), default=0)
+        if most > self.max_adapters:  # to make room, one would be unloaded that is about to be sampled with
+            raise ValueError(
+                f"{most} adapters are asked for at once, but the server holds {self.max_adapters}: raise max_adapters"
+            )
         batches: dict[tuple[SharedBase, float], list[tuple[int, ServedRow]]] = {}
         for place, request in enumerate(requests):
             base = request.policy.base

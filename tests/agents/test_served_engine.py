@@ -133,6 +133,15 @@ def test_the_adapter_not_asked_for_the_longest_makes_room(world: World) -> None:
     assert len(world.server.held) == 2
 
 
+def test_more_adapters_at_once_than_the_server_holds_are_refused(world: World) -> None:
+    policies = [world.alice, world.bob, world.base.policy("carol", rank=2), world.base.policy()]
+    requests = [Request(policy, PROMPTS, PARAMS, SEEDS) for policy in policies]
+    with pytest.raises(ValueError, match="3 adapters are asked for at once, but the server holds 2: raise max_adapters"):
+        world.engine.sample_many(requests)
+    assert world.server.heard == []
+    assert len(world.engine.sample_many([requests[0], requests[1], requests[0], requests[3]])) == 4
+
+
 def test_files_of_old_versions_do_not_pile_up(world: World) -> None:
     folders = set()
     for seed in range(3):
