@@ -15,7 +15,7 @@ Rates are sustained ones, not those of a data sheet: a `Hardware` says which sha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from algos.errors import ConfigError
 from algos.hardware import Hardware, Shape
@@ -130,9 +130,9 @@ class Cost:
     """On each replica; the memory allows no more."""
     devices_per_replica: int
     """More than one where a device can't hold the base."""
-    copies: int = 1
+    copies: int
     """Of the base, while it samples."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...]
 
     @property
     def seconds(self) -> float:
@@ -246,7 +246,7 @@ def _training_flops(shape: Shape, work: Workload) -> float:
 def _probe_flops(shape: Shape, work: Workload) -> float:
     """A few rows of each policy, scored under the base, the policy and the next one."""
     length = work.prompt_tokens + (work.draft_tokens + work.answer_tokens) / 2 + work.draft_tokens / 2
-    scored = min(PROBES, work.drafts) * (work.policies * 1 + 2 * (work.policies - 1))
+    scored = min(PROBES, work.drafts) * (work.policies + 2 * (work.policies - 1))
     completions = scored * (work.draft_tokens + work.answer_tokens) / 2
     return forward_flops(shape, scored * length, length / 2, with_head=completions)
 
