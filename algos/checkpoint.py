@@ -60,7 +60,8 @@ def save_checkpoint(run: Run, folder: Path, *, logged: Mapping[str, int] | None 
         seal(aside, version=version("agon-env"))
         os.replace(aside, final)
         sync(parent)
-    kept = {*checkpoints(folder)[-keep:], *(path for path in [best_checkpoint(run, folder)] if path is not None)}
+    done = [path for path in checkpoints(folder) if step_of(path) <= run.step]  # later ones are damaged and were passed over
+    kept = {*done[-keep:], *(path for path in [best_checkpoint(run, folder)] if path is not None)}
     for other in parent.iterdir():
         if other not in kept:
             shutil.rmtree(other)

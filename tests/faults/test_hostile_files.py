@@ -173,6 +173,17 @@ def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(tmp_path: Path, na
     verify(newest)
 
 
+def test_a_checkpoint_that_was_passed_over_does_not_take_the_place_of_a_new_one(tmp_path: Path) -> None:
+    for step in (1, 3):
+        save_checkpoint(tiny_run(step), tmp_path)
+    (tmp_path / "checkpoint" / "step-3" / "state.json").unlink()
+    run = tiny_run(0)
+    load_checkpoint(run, tmp_path, on_skip=lambda _: None)
+    run.step = 2
+    save_checkpoint(run, tmp_path, keep=1)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-2"]
+
+
 def test_where_none_is_sound_the_run_is_refused(tmp_path: Path) -> None:
     for path in (saved(tmp_path, steps=2), checkpoints(tmp_path)[0]):
         (path / "state.json").unlink()
