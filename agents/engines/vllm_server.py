@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -61,15 +62,16 @@ class VLLMServer:
         self._url, self._timeout = url.rstrip("/"), timeout
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="vllm")
         models = json.loads(self._call("/v1/models", None))["data"]
+        self._mark = uuid.uuid4().hex[:8]  # the server may hold what others have sent, or a run before this one
         self._model = next((model["id"] for model in models if not model.get("parent")), models[0]["id"])
 
     def load(self, adapter: Served) -> None:
         """Have the server read an adapter."""
-        self._call("/v1/load_lora_adapter", {"lora_name": adapter.name, "lora_path": str(adapter.folder)})
+        self._call("/v1/load_lora_adapter", {"lora_name": self._name(adapter), "lora_path": str(adapter.folder)})
 
     def unload(self, adapter: Served) -> None:
         """Have the server forget an adapter."""
-        self._call("/v1/unload_lora_adapter", {"lora_name": adapter.name})
+        self._call("/v1/unload_lora_adapter", {"lora_name": self._name(adapter)})
 
     def reset_cache(self) -> None:
         """Have the server forget all keys and values of prompts."""
@@ -109,8 +111,11 @@ class VLLMServer:
     def rest(self) -> None:
         """Do nothing: the server's memory is its own."""
 
+    def _name(self, adapter: Served) -> str:
+        return f"{adapter.name}-{self._mark}"
+
     def _complete(self, prompt: Sequence[int], adapter: Served | None, **asked: Any) -> dict[str, Any]:
-        model = self._model if adapter is None else adapter.name
+        model = self._model if adapter is None else self._name(adapter)
         answer = json.loads(self._call("/v1/completions", {"model": model, "prompt": list(prompt), **NEUTRAL, **asked}))
         if answer["model"] != model:
             raise ServerFailed(f"{self._url} was asked for {model!r} and answered as {answer['model']!r}")
