@@ -131,7 +131,10 @@ class VLLMServer:
         except urllib.error.HTTPError as error:
             hint = ""
             if error.code == 404:
-                hint = "; start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, VLLM_SERVER_DEV_MODE=1 and --enable-lora"
+                hint = (
+                    "; start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, VLLM_SERVER_DEV_MODE=1 and --enable-lora, on a file "
+                    "system on which it can read the adapters that are written here"
+                )
             raise ServerFailed(
                 f"{self._url}{path} answered {error.code}: {error.read().decode(errors='replace')[:500]}{hint}"
             ) from error

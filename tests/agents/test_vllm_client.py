@@ -32,6 +32,8 @@ class Handler(BaseHTTPRequestHandler):
             self.answer("loaded")
         elif self.path == "/v1/unload_lora_adapter" and HELD.pop(name, None):
             self.answer("unloaded")
+        elif self.path == "/reset_prefix_cache":
+            self.answer("Not Found", status=404)
         elif self.path == "/v1/completions" and asked["model"] in HELD:
             choice = {"token_ids": [7], "logprobs": {"token_logprobs": [-0.5]}, "finish_reason": "length"}
             self.answer({"model": asked["model"], "choices": [choice]})
@@ -73,3 +75,7 @@ def test_what_a_server_refuses_is_said(url: str) -> None:
     server = VLLMServer(tiny_base(), url)
     with pytest.raises(ServerFailed, match=r"/v1/unload_lora_adapter answered 400: .refused"):
         server.unload(ALICE)
+    with pytest.raises(
+        ServerFailed, match=r"/reset_prefix_cache answered 404: .Not Found.; start it with .*VLLM_SERVER_DEV_MODE=1"
+    ):
+        server.reset_cache()
