@@ -59,7 +59,5 @@ def run_of(id: str) -> Path:
 def _of_run(id: str, trained: Trained, *, seat: int, seats: int) -> Agent:
     path, policies = Path(id.removeprefix(RUN)), list(trained.policies.values())
     if path != trained.run:
-        if path.name not in trained.policies:
-            raise Error(f"the run {trained.run} has no policy {path.name!r}; it has {', '.join(trained.policies)}")
-        return trained.policies[path.name]
+        return trained.policy(path.name)
     return Cascade(*policies[:2]) if seats == 1 and len(policies) > 1 else policies[seat % len(policies)]

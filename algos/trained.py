@@ -11,7 +11,7 @@ from agents.policy import LLMPolicy
 from agents.shared_base import SharedBase
 from algos.checkpoint import newest_checkpoint
 from algos.config import TrainConfig, load_config
-from algos.errors import CheckpointError
+from algos.errors import CheckpointError, ConfigError
 from algos.policies import load_bases, make_policy
 
 
@@ -30,6 +30,16 @@ class Trained:
     def bases(self) -> list[SharedBase]:
         """The frozen models, each once."""
         return list({id(policy.base): policy.base for policy in self.policies.values()}.values())
+
+    def policy(self, name: str) -> LLMPolicy:
+        """Return the policy of that name.
+
+        Raises:
+            ConfigError: there is none; the message names those that there are.
+        """
+        if name not in self.policies:
+            raise ConfigError(f"{self.run} has no policy {name!r}; it has {', '.join(self.policies)}")
+        return self.policies[name]
 
 
 def load_trained(run: Path, *, engine: TorchEngine | None = None) -> Trained:

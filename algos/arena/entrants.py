@@ -117,9 +117,7 @@ def _bare(bases: Sequence[SharedBase], config: TrainConfig) -> list[Entrant]:
 
 def _newest(trained: Trained, one: str | None, label: str, *, seats: int) -> list[Entrant]:
     """Return the newest policies of a run, or one of them."""
-    if one is not None and one not in trained.policies:
-        raise ConfigError(f"{trained.run} has no policy {one!r}; it has {', '.join(trained.policies)}")
-    policies = trained.policies if one is None else {one: trained.policies[one]}
+    policies = trained.policies if one is None else {one: trained.policy(one)}
     return [
         replace(entrant, label=f"{label}/{entrant.label}")
         for entrant in _seated(policies, None, str(next(iter(trained.folders.values())).parent), seats=seats)

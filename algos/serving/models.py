@@ -34,20 +34,20 @@ def served_models(trained: Trained, *, drafter: str | None = None, challenger: s
     Args:
         trained: the run.
         drafter: the policy that drafts; default: the first one.
-        challenger: the policy that answers; default: the second one. A run with one policy has a pair only if both are named.
+        challenger: the policy that answers; default: the second one. A run with one policy has a pair only if this is named.
 
     Raises:
         ConfigError: there is no such policy, or its name is taken.
     """
     policies, config = trained.policies, trained.config
     names = [*policies]
-    for name in (drafter, challenger):
-        if name is not None and name not in policies:
-            raise ConfigError(f"{trained.run} has no policy {name!r}; it has {', '.join(names)}")
+    if challenger is None and len(names) > 1:
+        challenger = names[1]
+    first = trained.policy(names[0] if drafter is None else drafter)
+    second = None if challenger is None else trained.policy(challenger)
     if PAIR in policies:
         raise ConfigError(f"the policy {PAIR!r} of {trained.run} has the name of the pair; rename it")
-    first, second = drafter or names[0], challenger or (names[1] if len(names) > 1 else None)
-    speakers: dict[str, tuple[LLMPolicy, ...]] = {} if second is None else {PAIR: (policies[first], policies[second])}
+    speakers: dict[str, tuple[LLMPolicy, ...]] = {} if second is None else {PAIR: (first, second)}
     speakers |= {name: (policy,) for name, policy in policies.items()}
     for base in trained.bases:
         name = BASE if len(trained.bases) == 1 else f"{BASE}:{base.name}"
