@@ -14,7 +14,10 @@ from agon_env.errors import Error, InvalidMove
 from agon_env.quoting import strip_thoughts
 from agon_env.verifiers.extraction import extract_answer
 
-_SUM = re.compile(r"[0-9]{1,4}(?: *[-+*] *[0-9]{1,4}){1,11}")
+_SUM = re.compile(
+    r"(?<![0-9.])[0-9]{1,4}(?: *[-+*] *[0-9]{1,4}){1,11}"
+    r"(?!\.?[0-9]| *[-+*/^]+ *[0-9])"  # a part of a longer one is another problem than was posed
+)
 _NUMBER = re.compile(r"[-+]?[0-9]{1,48}")  # twelve factors of four digits have no more
 FORM = "a sum of 2 to 12 whole numbers of at most four digits, joined by +, - or *"
 

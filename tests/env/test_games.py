@@ -99,6 +99,16 @@ def test_a_problem_must_have_the_form_and_the_start_that_were_asked_for():
     assert env.outcome.rewards == {"alice": 0.0, "bob": 1.0}
 
 
+@pytest.mark.parametrize("rest", [" + 12345", " + 3 + 12345", " + 1" * 12, " + 1.5", " + 6 / 2", " + 2 ** 9"])
+def test_a_problem_of_another_form_is_not_cut_to_the_form(rest):
+    env = agon_env.make("ProposerSolver-v0")
+    env.reset(seed=0)
+    *_, info = env.step(f"{env.start}{rest}")
+    assert "begins with" in info["invalid"]
+    env.step(f"Rather: {env.start} + 1.")
+    assert env.transcript.events[-1].extracted == f"{env.start} + 1"
+
+
 def test_a_long_product_is_judged_to_its_last_digit_and_a_thought_is_no_try():
     env = agon_env.make("ProposerSolver-v0", attempts=3)
     env.reset(seed=0)
