@@ -6,8 +6,8 @@ import re
 
 SECRET = re.compile(
     r"(?P<before>://[^/\s:@]*:)[^/\s@]+(?=@)"  # https://user:password@host
-    r"|(?P<named>\b(?:api[_-]?key|access[_-]?token|auth[_-]?token|token|secret|password|passwd|authorization)"
-    r"(?:=|:\s*|\s+)(?:bearer\s+)?[\"']?)[^\s\"'&]+"  # --api-key XYZ, api_key=XYZ, Authorization: Bearer XYZ
+    r"|(?P<named>(?:\b|(?<=_)(?=[a-z_-]+=))(?:api[_-]?key|access[_-]?token|auth[_-]?token|token|secret|password|passwd|authorization)"
+    r"(?:=|:\s*|\s+)(?:bearer\s+)?[\"']?)[^\s\"'&]+"  # --api-key XYZ, WANDB_API_KEY=XYZ, Authorization: Bearer XYZ
     r"|\b(?:sk-|hf_|ghp_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_-]{12,}",  # keys that show what they are
     re.IGNORECASE,
 )

@@ -15,6 +15,8 @@ SECRETS = [
     "--api-key=sk-abcdefghijklmnop",
     "--api-key hunter2secret",
     "api_key: hunter2secret",
+    "WANDB_API_KEY=hunter2secret",
+    "client_secret=hunter2secret",
     "Authorization: Bearer hunter2secret",
     "token='hunter2secret'",
     "password hunter2secret",
@@ -29,6 +31,7 @@ HARMLESS = [
     "difficulty=[7, 10]",
     "runs/ArithmeticDuel-v0-competitive_grpo-seed0",
     "task-sk-1",
+    "--key-env OPENAI_API_KEY --steps 3",
 ]
 
 
