@@ -58,14 +58,6 @@ def test_train_self_refine(tmp_path: Path) -> None:
     assert not (folder / "bob").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("game", ["debate", "negotiation", "prover_verifier"])
-def test_train_other_games(game: str, tmp_path: Path) -> None:
-    small = ["--steps", "1", "--problems", "2", "--group-size", "2", "--eval-problems", "2", "--imitation.steps", "1"]
-    shown = run(f"train_{game}.py", *small, cwd=tmp_path)
-    assert "Run folder: runs/" in shown
-
-
 def test_train_kuhn_poker(tmp_path: Path) -> None:
     shown = run("train_kuhn_poker.py", "--steps", "1", "--every", "1", "--output", "kuhn", cwd=tmp_path)
     assert "seed 0, step 1: exploitability" in shown
