@@ -23,6 +23,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[UNISOLATED] = "1"
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """The whole suite runs on all cores, up to four, as each process loads torch; a part of it runs in this process."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
+    return min(4, os.cpu_count() or 1) if whole else 0
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     sandbox = Sandbox(allow_unisolated=True)
     if not sandbox.isolated:
