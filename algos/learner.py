@@ -25,10 +25,9 @@ from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
 from agents.training_block import fuse, merged_once
 from algos.batching import Completions, micro_batches, pad_rows, shared_batches
-from algos.errors import OutOfMemory
 from algos.logprobs import check_head, token_logprobs
 from algos.losses import LossConfig, count_normalizer, merge_stats, policy_loss
-from algos.memory import free_memory, is_out_of_memory
+from algos.memory import TokenBudget
 from algos.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer
 from algos.packing import can_pack, pack_rows, packed_attention
 from algos.phases import phase
@@ -103,7 +102,7 @@ class LocalLearner(Learner):
             raise ValueError('loss_type "dr_grpo" divides by a constant length: set max_tokens of the loss')
         if self.optim.schedule != "constant" and total_steps is None:
             raise ValueError(f'the schedule "{self.optim.schedule}" needs total_steps, the steps of the whole run')
-        self._token_budget = self.optim.token_budget or (1200 if base.model.device.type == "cpu" else 16_384)
+        self.budget = TokenBudget(self.optim.token_budget or (1200 if base.model.device.type == "cpu" else 16_384))
         self._optimizers: dict[str, PolicyOptimizer] = {}
         check_head(base.model)
         with base.use(None):
@@ -154,16 +153,13 @@ class LocalLearner(Learner):
         rows = [row for row in batch.rows if row.completion_ids and (row.has_signal or self.loss.kl_coef)]
         if self.loss.kl_coef:
             rows = self._with_reference(rows, temperature=batch.temperature)
-        clean = all(parameter.grad is None for parameter in optimizer.parameters.values())
-        pieces: list[Stats] | None = None
-        try:
-            pieces = self._accumulate(policy, optimizer, rows, normalizer, batch.temperature)
-        except BaseException as error:
-            optimizer.drop_gradient()
-            if not (clean and is_out_of_memory(error)):
-                raise
-        if pieces is None:  # out of the handler, whose traceback holds what there is no memory for
-            pieces = self._in_smaller_pieces(policy, optimizer, rows, normalizer, batch.temperature)
+        pieces = self.budget.fit(
+            lambda: self._accumulate(policy, optimizer, rows, normalizer, batch.temperature),
+            what=f"an update of {policy.name!r}",
+            rows=rows,
+            undo=optimizer.drop_gradient,
+            once_more=not optimizer.has_gradient,  # else what an earlier call has accumulated would be lost
+        )
         return {**merge_stats(pieces), "rows": float(len(batch.rows)), "rows_computed": float(len(rows))}
 
     @phase("update")
@@ -177,11 +173,6 @@ class LocalLearner(Learner):
             NonFiniteUpdate: the gradient is not finite; nothing was stepped, the gradient is dropped.
         """
         return self._optimizer(policy).step()
-
-    @property
-    def token_budget(self) -> int:
-        """Most tokens of a micro-batch; halved when memory has run out."""
-        return self._token_budget
 
     def drop_gradient(self, policy: LLMPolicy) -> None:
         """Forget what the policy has accumulated since its last step."""
@@ -202,15 +193,23 @@ class LocalLearner(Learner):
 
         Returns:
             For each row the log-probability of each of its completion tokens, in nats.
+
+        Raises:
+            OutOfMemory: the rows do not fit into the memory, also not in smaller micro-batches, which are tried once.
         """
+        name = policy.name if policy is not None else None
         unscored = [Row(row.prompt_ids, row.completion_ids, (0.0,) * len(row.completion_ids), 0.0) for row in rows]
-        result: list[tuple[float, ...]] = [()] * len(rows)
-        with torch.no_grad(), self.base.use(policy.name if policy is not None else None), merged_once():
-            for indices, batched in self._micro_batches(unscored):
-                logp_BT, _ = token_logprobs(self.base.model, batched, temperature=temperature, chunk=self.optim.logit_chunk)
-                for index, logp_T in zip(indices, logp_BT.tolist(), strict=True):
-                    result[index] = tuple(logp_T[: len(rows[index].completion_ids)])
-        return result
+
+        def score() -> list[tuple[float, ...]]:
+            result: list[tuple[float, ...]] = [()] * len(rows)
+            with torch.no_grad(), self.base.use(name), merged_once():
+                for indices, batched in self._micro_batches(unscored):
+                    logp_BT, _ = token_logprobs(self.base.model, batched, temperature=temperature, chunk=self.optim.logit_chunk)
+                    for index, logp_T in zip(indices, logp_BT.tolist(), strict=True):
+                        result[index] = tuple(logp_T[: len(rows[index].completion_ids)])
+            return result
+
+        return self.budget.fit(score, what=f"scoring under {name or 'the bare base'!r}", rows=rows)
 
     def state_dict(self, policy: LLMPolicy) -> dict[str, Tensor]:
         """Return what the policy's optimiser needs to go on: flat names → tensors, fit for safetensors."""
@@ -251,32 +250,9 @@ class LocalLearner(Learner):
                     raise NoGradient(f"the loss does not depend on any trainable parameter of {policy.name!r}: was it frozen?")
                 loss.backward()
                 pieces.append(stats)
-        if pieces and all(parameter.grad is None for parameter in optimizer.parameters.values()):
+        if pieces and not optimizer.has_gradient:
             raise NoGradient(f"the gradient went elsewhere than to {policy.name!r}: was it frozen, or another made active?")
         return pieces
-
-    def _in_smaller_pieces(
-        self, policy: LLMPolicy, optimizer: PolicyOptimizer, rows: Sequence[Row], normalizer: float, temperature: float
-    ) -> list[Stats]:
-        """Try once more, with micro-batches of half the size, from now on: the gradient is the same.
-
-        Raises:
-            OutOfMemory: they do not fit either.
-        """
-        free_memory()
-        self._token_budget = max(1, self._token_budget // 2)
-        try:
-            return self._accumulate(policy, optimizer, rows, normalizer, temperature)
-        except BaseException as error:
-            optimizer.drop_gradient()
-            if not is_out_of_memory(error):
-                raise
-            longest = max(len(row.prompt_ids) + len(row.completion_ids) for row in rows)
-            raise OutOfMemory(
-                f"an update of {policy.name!r} does not fit into the memory of {self.base.model.device}, also not in "
-                f"micro-batches of {self._token_budget} tokens: {len(rows)} rows, the longest of {longest} tokens ({error}). "
-                "Set optim.recompute, a smaller optim.token_budget or optim.logit_chunk, or a smaller max_tokens"
-            ) from error
 
     def _loss(self, rows: Completions, normalizer: float, temperature: float) -> tuple[Tensor, Stats]:
         logp_BT, entropy_BT = token_logprobs(
@@ -306,7 +282,7 @@ class LocalLearner(Learner):
     def _micro_batches(self, rows: Sequence[Row]) -> Iterator[tuple[list[int], Completions]]:
         """Yield micro-batches as indices into `rows` and as tensors: packed where the model allows it, else padded."""
         model = self.base.model
-        for indices in (shared_batches if self._packs else micro_batches)(rows, self._token_budget):
+        for indices in (shared_batches if self._packs else micro_batches)(rows, self.budget.tokens):
             piece = [rows[index] for index in indices]
             yield (
                 indices,

@@ -127,6 +127,11 @@ class PolicyOptimizer:
             fused=all(parameter.device.type == "cpu" for parameter in self.parameters.values()) or None,
         )
 
+    @property
+    def has_gradient(self) -> bool:
+        """Whether anything has been accumulated since the last step."""
+        return any(parameter.grad is not None for parameter in self.parameters.values())
+
     def step(self) -> Stats:
         """Clip the gradient, update the parameters, drop the gradient.
 

@@ -47,9 +47,9 @@ from algos.parallel.ranks import Ranks
 from algos.phases import recording
 from algos.policies import load_bases, make_policy, sampling_params
 from algos.rollouts import Rollout, Rollouts, rollout
-from algos.types import Row, Stats, Turn
+from algos.types import Row, Stats, Turn, ValueRow
 from algos.update import update_policy
-from algos.values import Critic, ValueRow, appraise, update_critic
+from algos.values import Critic, appraise, update_critic
 from algos.win_rates import WinRates
 
 
@@ -214,7 +214,7 @@ class Run:
             update = self._update(policy, self.guards.sound_rows(policy, rows))
             if name in self.critics:
                 valued = [_value_row(learning[index], advantages, index) for index in own]
-                update |= update_critic(self.critics[name], valued, seed=(self.config.seed, self.step))
+                update |= update_critic(self.critics[name], valued, seed=(self.config.seed, self.step), watch=self.guards)
             self.guards.updated(policy, update)
             stats |= {f"{name}/{key}": value for key, value in update.items()}
         stats |= policy_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)

@@ -1,7 +1,7 @@
 """What travels through an algorithm, in the order in which it appears.
 
 `Turn`   one move of one policy in one contest: what it read, what it said, what it was paid.
-`Row`    one training sequence: a turn with its advantage, as the learner takes it.
+`Row`    one training sequence: a turn with its advantage, as the learner takes it; `ValueRow`, as a critic does.
 `Stats`  flat metrics of an update.
 """
 
@@ -68,6 +68,18 @@ class Row:
     def has_signal(self) -> bool:
         """Whether any token has an advantage other than 0."""
         return any(self.advantages) if self.advantages is not None else self.advantage != 0
+
+
+@dataclass(frozen=True)
+class ValueRow:
+    """One turn for a critic to learn from."""
+
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    values: tuple[float, ...]
+    """What it said of the states."""
+    returns: tuple[float, ...]
+    """What it should have said."""
 
 
 @dataclass(frozen=True)

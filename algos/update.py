@@ -6,10 +6,11 @@ used again under a policy that has moved: the ratio to `old_logprobs` leaves 1, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,9 +18,12 @@ from agents.policy import LLMPolicy
 from algos.importance import importance_weights
 from algos.learner import LocalLearner
 from algos.optim import UnsoundUpdate
-from algos.types import Batch, Row, Stats
+from algos.types import Batch, Row, Stats, ValueRow
 
-SUMMED = ("tokens", "rows_computed", "skipped")
+if TYPE_CHECKING:
+    from algos.values import Critic
+
+SUMMED = ("tokens", "rows_computed", "skipped", "value_skipped")
 """Statistics that count over the updates of a step; the others are their means."""
 
 
@@ -32,6 +36,10 @@ class Watch(Protocol):
 
     def skipped(self, policy: LLMPolicy, batch: Batch, error: UnsoundUpdate) -> None:
         """Take note of an update that is left out, or raise what ends the run."""
+        ...
+
+    def critic_skipped(self, critic: Critic, rows: Sequence[ValueRow], error: UnsoundUpdate) -> None:
+        """Take note of an update of a critic that is left out, or raise what ends the run."""
         ...
 
 
@@ -67,21 +75,57 @@ def update_policy(
         references = learner.logprobs(None, rows, temperature=temperature)
         rows = [replace(row, ref_logprobs=reference) for row, reference in zip(rows, references, strict=True)]
     done: list[Stats] = []
+
+    def gradient(batch: Batch) -> Stats:
+        computed = learner.forward_backward(policy, batch) if batch.rows else {}
+        if watch is not None and not done:  # later on the policy has moved away from the one that sampled
+            mismatch = stats.get("sampler_mismatch", computed.get("approx_kl"))
+            watch.check_sampler(policy, batch.rows, mismatch=mismatch, temperature=temperature)
+        return computed
+
     for indices in minibatches(len(rows), epochs=learner.optim.epochs, parts=learner.optim.minibatches, seed=seed):
         batch = Batch(tuple(rows[index] for index in indices), temperature=temperature)
-        try:
-            computed = learner.forward_backward(policy, batch) if indices else {}
-            if watch is not None and not done:  # later on the policy has moved away from the one that sampled
-                mismatch = stats.get("sampler_mismatch", computed.get("approx_kl"))
-                watch.check_sampler(policy, batch.rows, mismatch=mismatch, temperature=temperature)
-            done.append(computed | learner.optim_step(policy))
-        except UnsoundUpdate as error:
-            if watch is None:
-                raise
-            watch.skipped(policy, batch, error)
-            learner.drop_gradient(policy)
-            done.append({"skipped": 1.0, **learner.optim_step(policy)})  # nothing moves; the schedule goes on
-    return _merged(done) | stats
+        done.append(
+            one_update(
+                partial(gradient, batch),
+                step=partial(learner.optim_step, policy),
+                drop_gradient=partial(learner.drop_gradient, policy),
+                leave_out=None if watch is None else partial(watch.skipped, policy, batch),
+                counted="skipped",
+            )
+        )
+    return merge_updates(done) | stats
+
+
+def one_update(
+    gradient: Callable[[], Stats],
+    *,
+    step: Callable[[], Stats],
+    drop_gradient: Callable[[], None],
+    leave_out: Callable[[UnsoundUpdate], None] | None,
+    counted: str,
+) -> Stats:
+    """Make one update; where nothing can be learned from its batch, it is left out.
+
+    Args:
+        gradient: accumulates it, and returns statistics.
+        step: takes the step.
+        drop_gradient: forgets what was accumulated.
+        leave_out: told why, or raises what ends the run. None: the error is raised.
+        counted: name of the statistic that is 1 where the update was left out.
+
+    Returns:
+        The statistics of both. Where the update was left out, those of a step in which nothing moves and only the schedule
+        goes on.
+    """
+    try:
+        return gradient() | step()
+    except UnsoundUpdate as error:
+        if leave_out is None:
+            raise
+        leave_out(error)
+    drop_gradient()
+    return {counted: 1.0, **step()}
 
 
 def minibatches(rows: int, *, epochs: int, parts: int, seed: Sequence[int]) -> Iterator[list[int]]:
@@ -130,7 +174,8 @@ def correct_sampler(
     }
 
 
-def _merged(updates: Sequence[Stats]) -> Stats:
+def merge_updates(updates: Sequence[Stats]) -> Stats:
+    """Merge the statistics of several updates: maxima of those called `…_max`, sums of `SUMMED`, means of the others."""
     names = dict.fromkeys(name for update in updates for name in update)
     return {name: _merge(name, [update[name] for update in updates if name in update]) for name in names}
 

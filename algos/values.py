@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import torch
@@ -29,8 +29,8 @@ from algos.learner import LocalLearner
 from algos.optim import NonFiniteUpdate, PolicyOptimizer
 from algos.phases import phase
 from algos.rollouts import Rollout
-from algos.types import Row, Stats, Turn
-from algos.update import minibatches
+from algos.types import Row, Stats, Turn, ValueRow
+from algos.update import Watch, merge_updates, minibatches, one_update
 
 HEAD_FILE, OPTIMIZER_FILE = "head.safetensors", "optimizer.safetensors"
 
@@ -50,18 +50,6 @@ class CriticConfig:
             raise ValueError(f"learning_rate must be a number ≥ 0, not {self.learning_rate}")
         if self.value_clip is not None and not self.value_clip > 0:
             raise ValueError(f"value_clip must be above 0, or None to clip nothing, not {self.value_clip}")
-
-
-@dataclass(frozen=True)
-class ValueRow:
-    """One turn for the critic to learn from."""
-
-    prompt_ids: tuple[int, ...]
-    completion_ids: tuple[int, ...]
-    values: tuple[float, ...]
-    """What it said of the states."""
-    returns: tuple[float, ...]
-    """What it should have said."""
 
 
 def value_loss(
@@ -111,7 +99,7 @@ class Critic:
             seed: of the adapter's start.
             config: how it learns.
         """
-        self.learner, self.config = learner, config if config is not None else CriticConfig()
+        self.learner, self.policy, self.config = learner, policy, config if config is not None else CriticConfig()
         self.adapter = f"{policy.name}-value"
         base = learner.base
         base.adapters.add(self.adapter, spec, seed=seed)
@@ -141,18 +129,25 @@ class Critic:
 
         Returns:
             For each turn one value per token, and one more where `after` says so.
+
+        Raises:
+            OutOfMemory: the turns do not fit into the memory, also not in smaller micro-batches, which are tried once.
         """
         rows = [
             _states(prompt, completion, len(completion) + extra)
             for prompt, completion, extra in zip(prompts, completions, after, strict=True)
         ]
-        result: list[tuple[float, ...]] = [()] * len(rows)
-        with torch.no_grad(), self.learner.batches(self.adapter, rows) as batches:
-            for indices, batched in batches:
-                pieces = self._values(batched).split([len(rows[index].completion_ids) for index in indices])
-                for index, piece_T in zip(indices, pieces, strict=True):
-                    result[index] = tuple(piece_T.tolist())
-        return result
+
+        def value() -> list[tuple[float, ...]]:
+            result: list[tuple[float, ...]] = [()] * len(rows)
+            with torch.no_grad(), self.learner.batches(self.adapter, rows) as batches:
+                for indices, batched in batches:
+                    pieces = self._values(batched).split([len(rows[index].completion_ids) for index in indices])
+                    for index, piece_T in zip(indices, pieces, strict=True):
+                        result[index] = tuple(piece_T.tolist())
+            return result
+
+        return self.learner.budget.fit(value, what=f"valuing with {self.adapter!r}", rows=rows)
 
     @phase("update")
     def forward_backward(self, rows: Sequence[ValueRow], *, normalizer: float | None = None) -> Stats:
@@ -163,34 +158,30 @@ class Critic:
             normalizer: states of the whole batch, where `rows` are but a part of it.
 
         Raises:
-            NonFiniteUpdate: the loss is not finite; the accumulated gradient is dropped.
+            NonFiniteUpdate: the loss is not finite.
+            OutOfMemory: the rows do not fit into the memory, also not in smaller micro-batches, which are tried once.
+
+        After any error the accumulated gradient is dropped.
         """
         states = [_states(row.prompt_ids, row.completion_ids, len(row.returns)) for row in rows]
         if normalizer is None:
             normalizer = float(max(1, sum(len(row.returns) for row in rows)))
-        total: dict[str, float] = {"value_loss": 0.0, "value_clipfrac": 0.0}
-        try:
-            with self.learner.batches(self.adapter, states) as batches:
-                for indices, batched in batches:
-                    value_N = self._values(batched)
-                    old_N, return_N = (
-                        torch.tensor([*chain.from_iterable(each)], dtype=torch.float32, device=value_N.device)
-                        for each in ([rows[index].values for index in indices], [rows[index].returns for index in indices])
-                    )
-                    loss, stats = value_loss(value_N, old_N, return_N, clip=self.config.value_clip, normalizer=normalizer)
-                    if not math.isfinite(loss.item()):
-                        raise NonFiniteUpdate(f"the loss of {self.adapter!r} is {loss.item()}; nothing was stepped")
-                    loss.backward()
-                    total = {name: total[name] + value.item() for name, value in stats.items()}
-        except BaseException:
-            self._optimizer.drop_gradient()
-            raise
-        return total
+        return self.learner.budget.fit(
+            lambda: self._accumulate(rows, states, normalizer),
+            what=f"an update of {self.adapter!r}",
+            rows=states,
+            undo=self._optimizer.drop_gradient,
+            once_more=not self._optimizer.has_gradient,
+        )
 
     @phase("update")
     def optim_step(self) -> Stats:
         """Update adapter and head by the accumulated gradient, clipped; see `PolicyOptimizer.step`."""
         return {"value_grad_norm": self._optimizer.step()["grad_norm"]}
+
+    def drop_gradient(self) -> None:
+        """Forget what has been accumulated since the last step."""
+        self._optimizer.drop_gradient()
 
     def save(self, folder: Path) -> None:
         """Write adapter, head and optimiser to `folder`."""
@@ -206,6 +197,22 @@ class Critic:
             for name, parameter in self._head().items():
                 parameter.copy_(saved[name])
         self._optimizer.load_state_dict(load_file(folder / OPTIMIZER_FILE))
+
+    def _accumulate(self, rows: Sequence[ValueRow], states: Sequence[Row], normalizer: float) -> Stats:
+        total: Stats = {"value_loss": 0.0, "value_clipfrac": 0.0}
+        with self.learner.batches(self.adapter, states) as batches:
+            for indices, batched in batches:
+                value_N = self._values(batched)
+                old_N, return_N = (
+                    torch.tensor([*chain.from_iterable(each)], dtype=torch.float32, device=value_N.device)
+                    for each in ([rows[index].values for index in indices], [rows[index].returns for index in indices])
+                )
+                loss, stats = value_loss(value_N, old_N, return_N, clip=self.config.value_clip, normalizer=normalizer)
+                if not math.isfinite(loss.item()):
+                    raise NonFiniteUpdate(f"the loss of {self.adapter!r} is {loss.item()}; nothing was stepped")
+                loss.backward()
+                total = {name: total[name] + value.item() for name, value in stats.items()}
+        return total
 
     def _head(self) -> dict[str, nn.Parameter]:
         return {"head": self.head_D, "head_bias": self.head_bias}
@@ -248,23 +255,33 @@ def appraise(rollout: Rollout, turns: Sequence[Turn], critics: Mapping[str, Crit
     return result
 
 
-def update_critic(critic: Critic, rows: Sequence[ValueRow], *, seed: Sequence[int]) -> Stats:
+def update_critic(critic: Critic, rows: Sequence[ValueRow], *, seed: Sequence[int], watch: Watch | None = None) -> Stats:
     """Update a critic on `rows`, in the epochs and minibatches that its policy has.
 
     Args:
         critic: who learns.
         rows: what from; without rows nothing moves, and the learning-rate schedule goes on.
         seed: shuffles the rows.
+        watch: told of updates that can't be made, which are left out then. None: they raise.
 
     Returns:
-        Means over the updates of `value_loss`, `value_clipfrac` and `value_grad_norm`; and `explained_variance`, 1 − Var(G −
-        V)/Var(G) of the values before the update, where the returns differ.
+        Means over the updates of `value_loss`, `value_clipfrac` and `value_grad_norm`; `value_skipped`, how many updates were
+        left out, if any were; and `explained_variance`, 1 − Var(G − V)/Var(G) of the values before the update, where the
+        returns differ.
     """
     optim, done = critic.learner.optim, []
     for indices in minibatches(len(rows), epochs=optim.epochs, parts=optim.minibatches, seed=seed):
-        computed = critic.forward_backward([rows[index] for index in indices]) if indices else {}
-        done.append(computed | critic.optim_step())
-    stats = {name: fmean(each[name] for each in done if name in each) for name in dict.fromkeys(chain.from_iterable(done))}
+        part = [rows[index] for index in indices]
+        done.append(
+            one_update(
+                partial(critic.forward_backward, part) if part else dict,
+                step=critic.optim_step,
+                drop_gradient=critic.drop_gradient,
+                leave_out=None if watch is None else partial(watch.critic_skipped, critic, part),
+                counted="value_skipped",
+            )
+        )
+    stats = merge_updates(done)
     returns = np.array([*chain.from_iterable(row.returns for row in rows)])
     if len(returns) and returns.var() > 0:
         values = np.array([*chain.from_iterable(row.values for row in rows)])

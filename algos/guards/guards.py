@@ -18,9 +18,11 @@ from algos.guards.config import GuardConfig
 from algos.guards.saved_batch import save_batch
 from algos.guards.weights import FrozenBases, IdleWatch
 from algos.optim import UnsoundUpdate
-from algos.types import Batch, Row, Stats
+from algos.types import Batch, Row, Stats, ValueRow
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from agents.policy import LLMPolicy
     from algos.learner import LocalLearner
     from algos.values import Critic
@@ -59,13 +61,13 @@ class Guards:
         self._policies, self._learners = policies, learners
         self._idle = IdleWatch(
             {name: (name, policy.parameters()) for name, policy in policies.items()}
-            | {f"the critic of {name}": (name, critic.parameters()) for name, critic in (critics or {}).items()}
+            | {_critic_of(name): (name, critic.parameters()) for name, critic in (critics or {}).items()}
         )
         self._collapse = CollapseWatch(config.collapse_window, eval_problems=eval_problems)
         self._skipped_in_a_row: Counter[str] = Counter()
         self._events: list[Event] = []
         self._disk_is_low = False
-        self._budgets = {name: learner.token_budget for name, learner in learners.items()}
+        self._budgets = {learner.budget: learner.budget.tokens for learner in learners.values()}
 
     folder: Path | None
     """Where batches that could not be learned from are saved; None saves none."""
@@ -78,13 +80,18 @@ class Guards:
         """Return the rows whose numbers are finite; the others are left out, told and saved."""
         bad = [index for index, row in enumerate(rows) if not _finite(row)]
         if bad:
+            cause = (
+                "A reward, or the critic, is not finite"
+                if all(math.isfinite(sum(rows[index].old_logprobs)) for index in bad)
+                else "The engine that sampled them computes wrongly"
+            )
             self.tell(
                 "row_not_finite",
                 f"{len(bad)} of {len(rows)} rows of {policy.name} hold log-probabilities or advantages that are not finite; "
-                "they were left out. The engine that sampled them computes wrongly",
+                f"they were left out. {cause}",
                 policy=policy.name,
                 rows=tuple(bad),
-                file=self._save(policy, rows, error="not finite"),
+                file=self._save(policy.name, rows, error="not finite"),
             )
         return [row for index, row in enumerate(rows) if index not in set(bad)]
 
@@ -125,21 +132,21 @@ class Guards:
         """
         kind: Kind = "logprob_mismatch" if isinstance(error, Mismatch) else "update_not_finite"
         rows = self._guilty(policy, batch) if kind == "update_not_finite" else ()
-        file = self._save(policy, batch.rows, error=str(error), temperature=batch.temperature)
+        file = self._save(policy.name, batch.rows, error=str(error), temperature=batch.temperature)
         self.tell(kind, f"an update of {policy.name} was left out: {error}", policy=policy.name, rows=rows, file=file)
-        self._skipped_in_a_row[policy.name] += 1
-        stop = SamplerMismatch if kind == "logprob_mismatch" else Diverged
-        saved = f" The batch is in {file}." if file else ""
-        if not all(bool(parameter.isfinite().all()) for parameter in policy.parameters()):
-            raise Diverged(
-                f"the weights of {policy.name} are not finite, so nothing can be learned any more.{saved} Go on from the last "
-                "checkpoint with a lower learning rate (it can be changed in a new run from its adapters)"
-            )
-        if self._skipped_in_a_row[policy.name] >= self.config.most_skipped:
-            raise stop(
-                f"{self._skipped_in_a_row[policy.name]} updates of {policy.name} in a row were left out, the last because "
-                f"{error}.{saved} Lower the learning rate, or look at the batch: algos.guards.load_batch reads it"
-            )
+        self._left_out(policy.name, policy.parameters(), error, file=file)
+
+    def critic_skipped(self, critic: Critic, rows: Sequence[ValueRow], error: UnsoundUpdate) -> None:
+        """Tell that an update of a critic was left out, and keep its batch.
+
+        Raises:
+            Diverged: it is not the first in a row, and once too many; or it can't get better.
+        """
+        name, who = critic.policy.name, _critic_of(critic.policy.name)
+        file = self._save(critic.adapter, rows, error=str(error))
+        guilty = _guilty_of_critic(critic, rows)
+        self.tell("update_not_finite", f"an update of {who} was left out: {error}", policy=name, rows=guilty, file=file)
+        self._left_out(who, critic.parameters(), error, file=file)
 
     def updated(self, policy: LLMPolicy, stats: Stats) -> None:
         """Look around after a policy and its critic were updated.
@@ -149,14 +156,16 @@ class Guards:
         """
         if stats.get("rows_computed") and not stats.get("skipped"):
             self._skipped_in_a_row.pop(policy.name, None)
+        if "value_loss" in stats and not stats.get("value_skipped"):
+            self._skipped_in_a_row.pop(_critic_of(policy.name), None)
         self._idle.updated(policy.name)
-        now = self._learners[policy.name].token_budget
-        before, self._budgets[policy.name] = self._budgets[policy.name], now
-        if now < before:
+        budget = self._learners[policy.name].budget  # the same for all policies on one base
+        before, self._budgets[budget] = self._budgets[budget], budget.tokens
+        if budget.tokens < before:
             self.tell(
                 "out_of_memory",
-                f"there was no memory for micro-batches of {before} tokens, so they have {now} from now on; the gradient is "
-                "the same. Set optim.token_budget to that, or optim.recompute",
+                f"there was no memory for micro-batches of {before} tokens, so they have {budget.tokens} from now on; the "
+                "gradient is the same. Set optim.token_budget to that, or optim.recompute",
                 policy=policy.name,
             )
 
@@ -237,17 +246,53 @@ class Guards:
         others = {name: one for name, one in self._policies.items() if one is not policy and one.base is policy.base}
         return {"the bare base": None, **others}
 
+    def _left_out(self, who: str, parameters: Sequence[Tensor], error: UnsoundUpdate, *, file: str | None) -> None:
+        """Count the updates of a policy or a critic that were left out in a row; end the run where it can't go on."""
+        self._skipped_in_a_row[who] += 1
+        saved = f" The batch is in {file}." if file else ""
+        if not all(bool(parameter.isfinite().all()) for parameter in parameters):
+            raise Diverged(
+                f"the weights of {who} are not finite, so nothing can be learned any more.{saved} Go on from the last "
+                "checkpoint with a lower learning rate (it can be changed in a new run from its adapters)"
+            )
+        if self._skipped_in_a_row[who] >= self.config.most_skipped:
+            stop = SamplerMismatch if isinstance(error, Mismatch) else Diverged
+            raise stop(
+                f"{self._skipped_in_a_row[who]} updates of {who} in a row were left out, the last because {error}.{saved} "
+                "Lower the learning rate, or look at the batch: algos.guards.load_batch reads it"
+            )
+
     def _guilty(self, policy: LLMPolicy, batch: Batch) -> tuple[int, ...]:
         """Return which rows alone have log-probabilities that are not finite."""
         scored = self._learners[policy.name].logprobs(policy, batch.rows, temperature=batch.temperature)
         return tuple(index for index, logprobs in enumerate(scored) if not math.isfinite(sum(logprobs)))
 
-    def _save(self, policy: LLMPolicy, rows: Sequence[Row], *, error: str, temperature: float = 1.0) -> str | None:
+    def _save(self, who: str, rows: Sequence[Row] | Sequence[ValueRow], *, error: str, temperature: float = 1.0) -> str | None:
         if self.folder is None:
             return None
-        name = f"{SKIPPED}/step-{self.step}-{policy.name}.safetensors"
+        stem = f"{SKIPPED}/step-{self.step}-{who}"
+        earlier = sum((event.file or "").startswith(f"{stem}.") for event in self._events)
+        name = f"{stem}.{earlier + 1}.safetensors" if earlier else f"{stem}.safetensors"
         save_batch(self.folder / name, rows, temperature=temperature, error=error)
         return name
+
+
+def _critic_of(name: str) -> str:
+    return f"the critic of {name}"
+
+
+def _guilty_of_critic(critic: Critic, rows: Sequence[ValueRow]) -> tuple[int, ...]:
+    """Return which rows hold numbers, or are valued by numbers, that are not finite."""
+    valued = critic.values(
+        [row.prompt_ids for row in rows],
+        [row.completion_ids for row in rows],
+        after=[len(row.returns) > len(row.completion_ids) for row in rows],
+    )
+    return tuple(
+        index
+        for index, (row, values) in enumerate(zip(rows, valued, strict=True))
+        if not math.isfinite(sum(row.values) + sum(row.returns) + sum(values))
+    )
 
 
 def _finite(row: Row) -> bool:

@@ -2,55 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from algos.types import Row
+from algos.types import Row, ValueRow
 
-_IDS = ("prompt_ids", "completion_ids")
-_NUMBERS = ("old_logprobs", "ref_logprobs", "weights", "advantages")
+KINDS: Mapping[str, type[Row] | type[ValueRow]] = MappingProxyType({"Row": Row, "ValueRow": ValueRow})
+"""What a batch may consist of."""
 
 
-def save_batch(file: Path, rows: Sequence[Row], *, temperature: float, error: str) -> None:
-    """Write rows to `file`, each field as one flat tensor beside the lengths of its parts."""
-    tensors: dict[str, Tensor] = {"advantage": torch.tensor([row.advantage for row in rows], dtype=torch.float64)}
-    for name in _IDS:
-        tensors |= _flat(name, [getattr(row, name) for row in rows], torch.int64)
-    for name in _NUMBERS:
-        if all(getattr(row, name) is not None for row in rows):
-            tensors |= _flat(name, [getattr(row, name) for row in rows], torch.float64)
+def save_batch(file: Path, rows: Sequence[Row] | Sequence[ValueRow], *, temperature: float, error: str) -> None:
+    """Write rows to `file`, each field as one flat tensor beside the lengths of its parts.
+
+    Args:
+        file: where; its folder is made.
+        rows: of a policy, or of a critic.
+        temperature: they were sampled at it.
+        error: what was wrong with them.
+    """
+    kind = type(rows[0]) if rows else Row
+    tensors: dict[str, Tensor] = {}
+    for field in fields(kind):
+        values = [getattr(row, field.name) for row in rows]
+        if all(isinstance(value, float | int) for value in values):
+            tensors[field.name] = torch.tensor(values, dtype=torch.float64)
+        elif all(value is not None for value in values):
+            dtype = torch.int64 if field.name.endswith("_ids") else torch.float64
+            tensors[field.name] = torch.tensor([*chain.from_iterable(values)], dtype=dtype)
+            tensors[f"{field.name}_lengths"] = torch.tensor(list(map(len, values)), dtype=torch.int64)
     file.parent.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, file, metadata={"temperature": repr(temperature), "error": error})
+    save_file(tensors, file, metadata={"rows": kind.__name__, "temperature": repr(temperature), "error": error})
 
 
-def load_batch(file: Path) -> tuple[list[Row], dict[str, str]]:
-    """Return the rows that `save_batch` wrote, and what it said of them: `temperature` and `error`."""
+def load_batch(file: Path) -> tuple[list[Any], dict[str, str]]:
+    """Return the rows that `save_batch` wrote, and what it said of them: `rows`, their kind, `temperature` and `error`."""
     with safe_open(file, framework="pt") as saved:
-        names = [name for name in (*_IDS, *_NUMBERS) if name in saved.keys()]  # noqa: SIM118 - it is no mapping
-        parts = {name: _parts(saved.get_tensor(name), saved.get_tensor(f"{name}_lengths")) for name in names}
-        advantages = saved.get_tensor("advantage").tolist()
         facts = dict(saved.metadata())
-    rows = [
-        Row(**{name: values[index] for name, values in parts.items()}, advantage=advantage)  # type: ignore[arg-type]
-        for index, advantage in enumerate(advantages)
-    ]
-    return rows, facts
+        tensors = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118 - it is no mapping
+    kind = KINDS[facts.get("rows", "Row")]
+    columns = {field.name: _parts(tensors, field.name) for field in fields(kind) if field.name in tensors}
+    return [kind(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)], facts
 
 
-def _flat(name: str, values: Sequence[Sequence[float]], dtype: torch.dtype) -> dict[str, Tensor]:
-    return {
-        name: torch.tensor([value for row in values for value in row], dtype=dtype),
-        f"{name}_lengths": torch.tensor([len(row) for row in values], dtype=torch.int64),
-    }
-
-
-def _parts(flat: Tensor, lengths: Tensor) -> list[tuple[float, ...]]:
-    ends: Iterable[int] = accumulate(lengths.tolist(), initial=0)
-    values = flat.tolist()
-    return [tuple(values[begin:end]) for begin, end in pairwise(ends)]
+def _parts(tensors: Mapping[str, Tensor], name: str) -> Sequence[Any]:
+    flat = tensors[name].tolist()
+    if f"{name}_lengths" not in tensors:
+        return flat
+    ends: Iterable[int] = accumulate(tensors[f"{name}_lengths"].tolist(), initial=0)
+    return [tuple(flat[begin:end]) for begin, end in pairwise(ends)]

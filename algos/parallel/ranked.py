@@ -21,8 +21,8 @@ from algos.parallel.division import divide_evenly, divide_rows, merge, numbered,
 from algos.parallel.ranks import Ranks, portable
 from algos.phases import phase
 from algos.rollouts import Rollout, Rollouts, Start, rollout
-from algos.types import Batch, Row, Stats
-from algos.values import Critic, ValueRow
+from algos.types import Batch, Row, Stats, ValueRow
+from algos.values import Critic
 
 AnyRow = TypeVar("AnyRow", Row, ValueRow)
 

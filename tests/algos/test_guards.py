@@ -59,7 +59,7 @@ def test_a_sound_run_is_left_alone(model: Path, algorithm: str) -> None:
     for _ in range(3):
         stats, _ = run.advance()
         run.guards.observe(stats)
-        assert not any(key.endswith("/skipped") for key in stats)
+        assert not any(key.endswith("skipped") for key in stats)
     run.guards.bases.check()
     assert kinds(run) == []
 
@@ -104,6 +104,84 @@ def test_an_update_that_is_not_finite_is_left_out_and_kept(
     run.advance()
     assert not same(weights(run, "alice"), before[0])
     assert kinds(run) == []
+
+
+def plant_nan_in_the_critic(monkeypatch: pytest.MonkeyPatch, run: Run, *, updates: Sequence[int]) -> None:
+    """Let the loss of alice's critic be NaN in these updates, counted from 0."""
+    critic, seen = run.critics["alice"], iter(range(10**6))
+    accumulate = critic._accumulate
+
+    def spoiled(rows: Any, *args: Any) -> Stats:
+        bad = next(seen) in updates
+        return accumulate([replace(rows[0], returns=(math.nan,) * len(rows[0].returns)), *rows[1:]] if bad else rows, *args)
+
+    monkeypatch.setattr(critic, "_accumulate", spoiled)
+
+
+def test_an_update_of_a_critic_that_is_not_finite_is_left_out_and_kept(
+    model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = make_run(model, "competitive_ppo", optim=OptimConfig(minibatches=2))
+    run.guards.folder = tmp_path
+    plant_nan_in_the_critic(monkeypatch, run, updates=[0, 1])
+    before = [parameter.detach().clone() for parameter in run.critics["alice"].parameters()]
+    policies = weights(run, "alice"), weights(run, "bob")
+    stats, _ = run.advance()
+    assert stats["alice/value_skipped"] == 2
+    assert "bob/value_skipped" not in stats
+    assert "alice/skipped" not in stats
+    assert same([parameter.detach() for parameter in run.critics["alice"].parameters()], before)
+    assert not any(map(same, (weights(run, "alice"), weights(run, "bob")), policies))
+    first, second = run.guards.drain()
+    assert (first.kind, first.policy, first.file, second.file) == (
+        "update_not_finite",
+        "alice",
+        "skipped/step-0-alice-value.safetensors",
+        "skipped/step-0-alice-value.2.safetensors",
+    )
+    assert "an update of the critic of alice was left out: the loss of 'alice-value' is nan" in first.message
+    saved = [load_batch(tmp_path / str(event.file)) for event in (first, second)]
+    assert sum(len(rows) for rows, _ in saved) == stats["alice/rows"]
+    assert all(facts["rows"] == "ValueRow" and "nan" in facts["error"] for _, facts in saved)
+    assert all(len(row.returns) == len(row.values) >= len(row.completion_ids) for rows, _ in saved for row in rows)
+    run.advance()
+    assert not same([parameter.detach() for parameter in run.critics["alice"].parameters()], before)
+    assert kinds(run) == []
+
+
+def test_a_critic_that_is_not_finite_several_times_stops_the_run(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(model, "ppo", env="tests/Alone-v0", guards=GuardConfig(most_skipped=2))
+    plant_nan_in_the_critic(monkeypatch, run, updates=[0, 2, 3])
+    for _ in range(3):
+        run.advance()
+    with pytest.raises(Diverged, match="2 updates of the critic of alice in a row were left out"):
+        run.advance()
+
+
+def test_a_critic_with_weights_that_are_not_finite_stops_the_run_and_is_blamed(model: Path) -> None:
+    run = make_run(model, "ppo", env="tests/Alone-v0")
+    with torch.no_grad():
+        run.critics["alice"].head_D[0] = math.nan
+    before = weights(run, "alice")
+    with pytest.raises(Diverged, match="the weights of the critic of alice are not finite"):
+        run.advance()
+    assert same(weights(run, "alice"), before)
+    rows, update = run.guards.drain()
+    assert (rows.kind, update.kind) == ("row_not_finite", "update_not_finite")
+    assert "A reward, or the critic, is not finite" in rows.message
+    assert len(rows.rows) == len(update.rows) > 0
+
+
+def test_an_infinite_gradient_of_a_critic_is_left_out(model: Path) -> None:
+    run = make_run(model, "ppo", env="tests/Alone-v0")
+    run.advance()
+    spoiled = run.critics["alice"].parameters()[0].register_hook(lambda gradient: gradient * math.inf)
+    before = [parameter.detach().clone() for parameter in run.critics["alice"].parameters()]
+    stats, _ = run.advance()
+    spoiled.remove()
+    assert stats["alice/value_skipped"] == 1
+    assert same([parameter.detach() for parameter in run.critics["alice"].parameters()], before)
+    assert kinds(run) == ["update_not_finite"]
 
 
 def test_several_in_a_row_stop_the_run(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

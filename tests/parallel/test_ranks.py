@@ -18,8 +18,8 @@ from algos.optim import OptimConfig
 from algos.parallel.launch import launch
 from algos.parallel.ranked import RankedCritic, RankedLearner
 from algos.parallel.ranks import Ranks
-from algos.types import Batch
-from algos.values import Critic, ValueRow
+from algos.types import Batch, ValueRow
+from algos.values import Critic
 
 LOSSES = {
     **{name: LossConfig(loss_type=name, max_tokens=16) for name in ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "gspo")},
