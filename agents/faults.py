@@ -6,16 +6,18 @@ import contextvars
 import ctypes
 import threading
 from collections import Counter
-from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias, TypeVar
 
-from agents.agent import Agent, actions_of
+from agents.agent import actions_of
 from agents.ensemble import Ensemble, Player
 from agents.errors import MalformedActions
 from agon_env.contest import Contest
 from agon_env.printable import printable
 from agon_env.types import NO_MOVE, Action, NoMove, Observation
 from agon_env.vector import VectorContest
+
+T = TypeVar("T")
 
 Kind: TypeAlias = Literal["raised", "timeout", "malformed"]
 """It raised an exception; it did not answer in time; what it returned is not one text for each observation."""
@@ -34,7 +36,8 @@ class Guarded(Ensemble):
     """An agent whose faults become `NoMove`, so that nothing that it does reaches the caller.
 
     When a batch fails, the observations are asked again one by one, so that only the contests suffer that the agent
-    fails in; one that did not answer in time is not asked again. A thread can't be killed: one that hangs in a
+    fails in; one that did not answer in time is not asked again. One that fails in `watch` or `seed` has no move until that
+    has been done without a fault. A thread can't be killed: one that hangs in a
     Python loop is interrupted, one that waits for the system is left to itself, and until it has come back the agent
     counts as hanging. So there is never more than one such thread for each agent.
     """
@@ -47,7 +50,7 @@ class Guarded(Ensemble):
         Args:
             agent: whoever plays; see `as_agent`.
             on_fault: "forfeit": the failing player loses. "abort": the contest has no result, nobody is paid.
-            timeout: seconds for one call of `act`, however many observations it is asked; None waits for ever.
+            timeout: seconds for one call, of `act` for however many observations it is asked; None waits for ever.
         """
         super().__init__(agent)
         if on_fault not in ("forfeit", "abort"):
@@ -59,6 +62,8 @@ class Guarded(Ensemble):
         self.faults: Counter[Kind] = Counter()
         """How often the agent failed, by kind; each contest counts."""
         self._hanging: threading.Thread | None = None
+        self._unready: dict[str, _Fault] = {}
+        """What the agent was told before it is asked, and failed at: "watch", "seed"."""
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         """Return one action for each observation: a text, or `NoMove` where the agent failed."""
@@ -66,46 +71,60 @@ class Guarded(Ensemble):
 
     def watch(self, env: Contest | VectorContest) -> None:
         """Show the contests to an agent that looks at them."""
-        if callable(watch := getattr(self.agent, "watch", None)):
-            watch(env)
+        self._tell("watch", env)
 
     def seed(self, seed: int) -> None:
         """Begin the random numbers of an agent that has such."""
-        if callable(begin := getattr(self.agent, "seed", None)):
-            begin(seed)
+        self._tell("seed", seed)
+
+    def _tell(self, what: Literal["watch", "seed"], value: object) -> None:
+        """Call a method that an agent may have; its fault is kept until it is asked to move, or told again."""
+
+        def tell() -> None:
+            if callable(method := getattr(self.agent, what, None)):
+                method(value)
+
+        self._unready.pop(what, None)
+        try:
+            self._call(tell)
+        except _Fault as fault:
+            self._unready[what] = _Fault(fault.kind, f"{fault.what}, in its {what}()")
 
     def _answers(self, observations: Sequence[Observation]) -> list[Action | _Fault]:
+        for fault in self._unready.values():
+            return [fault] * len(observations)
         try:
-            return list(map(_checked, self._ask(observations)))
+            return list(map(_checked, self._call(lambda: actions_of(self.agent, observations))))
         except _Fault as fault:
             if fault.kind == "timeout" or len(observations) < 2:
                 return [fault] * len(observations)
         return [answer for observation in observations for answer in self._answers([observation])]
 
-    def _ask(self, observations: Sequence[Observation]) -> list[Action]:
+    def _call(self, work: Callable[[], T]) -> T:
+        """Run the agent's code, for as long as it has; whatever goes wrong is a `_Fault`."""
         if self.timeout is None:
-            return _said(self.agent, observations)
+            return _blamed(work)
         if self._hanging is not None and self._hanging.is_alive():
             raise _Fault("timeout", "still hangs in an earlier contest")
-        answers: list[list[Action] | _Fault] = []
+        results: list[T | _Fault] = []
         context = contextvars.copy_context()
 
-        def work() -> None:
+        def in_thread() -> None:
             try:
-                answers.append(context.run(_said, self.agent, observations))
+                results.append(context.run(_blamed, work))
             except _Fault as fault:
-                answers.append(fault)
+                results.append(fault)
 
-        thread = threading.Thread(target=work, name=f"{type(self.agent).__name__}.act", daemon=True)
+        thread = threading.Thread(target=in_thread, name=type(self.agent).__name__, daemon=True)
         thread.start()
         thread.join(self.timeout)
-        if not answers:
+        if not results:
             self._hanging = thread
             _interrupt(thread)
             raise _Fault("timeout", f"did not answer within {self.timeout:g} s")
-        if isinstance(answers[0], _Fault):
-            raise answers[0]
-        return answers[0]
+        if isinstance(results[0], _Fault):
+            raise results[0]
+        return results[0]
 
     def _played(self, observation: Observation, answer: Action | _Fault) -> Action:
         if isinstance(answer, Action):
@@ -132,10 +151,10 @@ def fault_of(contest: Contest) -> str | None:
     return complaint.removeprefix(NO_MOVE) if complaint is not None and complaint.startswith(NO_MOVE) else None
 
 
-def _said(agent: Agent, observations: Sequence[Observation]) -> list[Action]:
-    """Ask the agent; whatever it raises, an exit included, is its fault. Only Ctrl-C is not."""
+def _blamed(work: Callable[[], T]) -> T:
+    """Run an agent's code; whatever it raises, an exit included, is its fault. Only Ctrl-C is not."""
     try:
-        return actions_of(agent, observations)
+        return work()
     except KeyboardInterrupt:
         raise
     except MalformedActions as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -13,9 +13,10 @@ import numpy as np
 
 from agents.agent import Agent
 from agents.faults import fault_of
+from agon_env.contest import Contest
 from algos.curriculum import STRIDE, problem_index, task_size
 from algos.matches import Match, join, plan_matches, results
-from algos.rollouts import Rollout, Start
+from algos.rollouts import NOT_ASKED, Rollout, Start
 from algos.types import Stats
 
 if TYPE_CHECKING:
@@ -89,14 +90,26 @@ def _play_match(run: Run, match: Match, names: Mapping[str, str]) -> Rollout:
             branches=(config.group_size, config.answers),
             sample=run.sample,
         )
-        faults = [fault for fault in map(fault_of, played.contests) if fault is not None]
-        if faults:
-            again = config.on_agent_fault == "retry" and attempt < RETRIES
-            what = "they are played again from their seeds" if again else _FATES[config.on_agent_fault]
-            run.guards.tell("agent_fault", f"in {len(faults)} of {len(played.contests)} contests {faults[0]}; {what}")
-        if not faults or not again:
+        faults, unasked = _faults(played.contests)
+        again = bool(faults) and config.on_agent_fault == "retry" and attempt < RETRIES
+        for found, fate in ((faults, _FATES[config.on_agent_fault]), (unasked, _FATES["abort"])):
+            if found:
+                what = "they are played again from their seeds" if again else fate
+                run.guards.tell("agent_fault", f"in {len(found)} of {len(played.contests)} contests {found[0]}; {what}")
+        if not again:
             break
     return played
+
+
+def _faults(contests: Sequence[Contest]) -> tuple[list[str], list[str]]:
+    """Return what agents did wrong, and which prompts were too long: those will be so again, whoever plays."""
+    faults: list[str] = []
+    unasked: list[str] = []
+    for contest in contests:
+        if (fault := fault_of(contest)) is not None:
+            too_long = fault.startswith(contest.transcript.events[-1].player + NOT_ASKED)
+            (unasked if too_long else faults).append(fault)
+    return faults, unasked
 
 
 def _seat(run: Run, match: Match, role: str, name: str, *, seed: int) -> Agent:

@@ -32,6 +32,9 @@ from algos.types import Turn
 Sample: TypeAlias = Callable[[LLMPolicy, Sequence[Sequence[int]], SamplingParams, Sequence[int]], list[Completion]]
 """How tokens are generated: (policy, prompts, params, seeds) → completions. A learner's verb `sample`."""
 
+NOT_ASKED = " could not be asked: "
+"""What follows the player's name where its prompt is too long, so that it has no move."""
+
 Path: TypeAlias = tuple[int, ...]
 """Where a contest is in the tree: which problem, which branch of its first turn, which of its second …"""
 
@@ -242,7 +245,7 @@ def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tupl
             except PromptTooLong as error:
                 if policy.on_long_prompt == "error":
                     raise
-                known[key] = NoMove(reason=f"{observation.player} could not be asked: {error}", forfeits=False)
+                known[key] = NoMove(reason=f"{observation.player}{NOT_ASKED}{error}", forfeits=False)
         prompts.append(known[key])
     return prompts
 

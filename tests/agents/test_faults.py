@@ -1,7 +1,10 @@
 """An agent that fails costs its own contests, by the policy that was chosen, and nobody else's."""
 
+import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -87,6 +90,68 @@ def test_other_contests_go_on() -> None:
     played = agents.play(contests, [{"alice": agent, "bob": GOOD}] * 6, on_end=lambda number, _: ended.append(number))
     assert [number for number, one in enumerate(played) if one.failed] == [2]
     assert sorted(ended) == list(range(6))
+
+
+class Unready(agents.Agent):
+    """Fails when it is told something, as often as `times`; plays well."""
+
+    def __init__(self, method: str, how: Callable[[], Any], times: int = 10**9) -> None:
+        self.method, self.how, self.left = method, how, times
+
+    def watch(self, env: Any) -> None:
+        self.told("watch")
+
+    def seed(self, seed: int) -> None:
+        self.told("seed")
+
+    def told(self, method: str) -> None:
+        if method == self.method and self.left:
+            self.left -= 1
+            self.how()
+
+    def act(self, observations: Sequence[agon_env.Observation]) -> list[Action]:
+        return [Action("\\boxed{1}")] * len(observations)
+
+
+def boom() -> None:
+    raise ValueError("boom")
+
+
+FAILING: dict[str, tuple[Callable[[], Any], str]] = {
+    "raises": (boom, "raised ValueError: boom"),
+    "exits": (lambda: sys.exit(3), "raised SystemExit: 3"),
+    "hangs": (lambda: time.sleep(0.3), "did not answer within 0.05 s"),
+}
+
+
+@pytest.mark.parametrize("how", FAILING)
+def test_one_that_fails_to_watch_is_blamed_and_nobody_else(how: str) -> None:
+    fails, said = FAILING[how]
+    before = threading.active_count()
+    contests = [duel(0), duel(1)]
+    players = [{"alice": GOOD, "bob": Unready("watch", fails)}, {"alice": GOOD, "bob": GOOD}]
+    unwatched, other = agents.play(contests, players, timeout=0.05)
+    assert unwatched.faults == [f"bob {said}, in its watch()"]
+    assert unwatched.contest.outcome is not None
+    assert unwatched.contest.outcome.winner == "alice"
+    assert not other.failed
+    time.sleep(0.4)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("how", FAILING)
+def test_one_that_fails_at_its_seed_has_no_move_until_it_is_given_one(how: str) -> None:
+    fails, said = FAILING[how]
+    for timeout in (None, 0.05) if how != "hangs" else (0.05,):
+        guard = agents.guarded(Unready("seed", fails, times=1), timeout=timeout)
+        guard.seed(1)
+        move = guard(duel().observe())
+        assert isinstance(move, NoMove)
+        assert move.reason == f"alice {said}, in its seed()"
+        time.sleep(0.4 if how == "hangs" else 0)
+        guard.seed(2)
+        assert guard(duel().observe()) == Action("\\boxed{1}")
+        assert sum(guard.faults.values()) == 1
 
 
 def test_a_hanging_agent_leaves_at_most_one_thread() -> None:

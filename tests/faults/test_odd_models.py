@@ -17,6 +17,7 @@ import bandit
 
 from agents.errors import ChatTemplateMissing, ModelNotFound, PromptTooLong
 from algos.errors import ConfigError
+from algos.rollouts import rollout
 from algos.run import Run
 
 
@@ -92,6 +93,19 @@ def test_a_prompt_that_can_not_be_cut_aborts_its_contest(model: Path) -> None:
         for reason in reasons
     )
     assert {event.kind for event in run.guards.drain()} == {"agent_fault"}
+
+
+@pytest.mark.parametrize("policy", ["retry", "forfeit"])
+def test_it_is_not_played_again_and_nobody_loses_by_it_whatever_becomes_of_agents(model: Path, policy: str) -> None:
+    long_template(model, 70)
+    run = Run.of(bandit.config(model, "competitive_grpo", env="tests/Bandit-v0", max_tokens=2, on_agent_fault=policy))
+    played: list[Any] = []
+    run.rollout = lambda *args, **how: played.append(rollout(*args, **how)) or played[-1]  # type: ignore[func-returns-value]
+    run.advance()
+    assert len(played) == 1
+    (event,) = run.guards.drain()
+    assert event.message.startswith("in 64 of 64 contests alice could not be asked: ")
+    assert event.message.endswith("; nobody is paid for them")
 
 
 def test_by_policy_it_stops_the_run(model: Path) -> None:
