@@ -7,17 +7,17 @@ canary is asked (`agents.engines.canary`). Only adapters travel; one server has 
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from agents.adapters import BASE
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedAdapter:
     """One version of an adapter, as the server knows it."""
 
     name: str
@@ -40,8 +40,6 @@ class Served:
     """Never used again either: servers keep weights by it (vllm#31326)."""
     folder: Path
     """Where its files are, in PEFT's layout. The server must be able to read them."""
-    digest: bytes = field(repr=False)
-    """Of its weights."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class ServedRow:
     seed: int
     """In [0, 2**63)."""
     max_tokens: int
-    adapter: Served | None
+    adapter: ServedAdapter | None
     """None: the bare base."""
 
 
@@ -62,11 +60,11 @@ class Backend(Protocol):
     block: int
     """Tokens of a block of its prefix cache; a shorter prefix is never cached."""
 
-    def load(self, adapter: Served) -> None:
+    def load(self, adapter: ServedAdapter) -> None:
         """Take an adapter in."""
         ...
 
-    def unload(self, adapter: Served) -> None:
+    def unload(self, adapter: ServedAdapter) -> None:
         """Forget an adapter."""
         ...
 
@@ -78,7 +76,7 @@ class Backend(Protocol):
         """Return one completion for each row."""
         ...
 
-    def next_logprobs(self, prompts: Sequence[Sequence[int]], adapter: Served | None, *, top: int) -> Reading:
+    def next_logprobs(self, prompts: Sequence[Sequence[int]], adapter: ServedAdapter | None, *, top: int) -> Reading:
         """Return the log-probabilities of the `top` likeliest next tokens after each prompt, with the prefix cache in use."""
         ...
 
@@ -168,7 +166,8 @@ class _Serving:
         self._max_adapters, self._canary = max_adapters, canary
         self._folder = Path(tempfile.mkdtemp(prefix="agon-adapters-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._held: dict[str, Served] = {}  # the one that was not asked for the longest first
+        self._held: dict[str, ServedAdapter] = {}  # the one that was not asked for the longest first
+        self._sent: dict[str, list[Tensor]] = {}  # name of a version → its weights
         self._own: dict[str, Tensor] = {}  # what the model here says of the probes, under the versions that are held
         self._pushed = 0
         length = min(backend.block + 8, base.context_length - 1)
@@ -176,22 +175,27 @@ class _Serving:
         self._base_own = own_logprobs(base, None, self._probes)
         self._noise = base_noise(backend.next_logprobs(self._probes, None, top=TOP), self._base_own) if canary else 0.0
 
-    def current(self, policy: LLMPolicy) -> Served | None:
+    def current(self, policy: LLMPolicy) -> ServedAdapter | None:
         """Return the policy's adapter as it is now, sent to the server if it is new to it."""
         if policy.name == BASE:
             return None
-        digest = self._digest(policy.name)
         held = self._held.pop(policy.name, None)
-        if held is None or held.digest != digest:
-            held = self._push(policy.name, digest, before=held)
+        if held is None or not self._is_current(policy.name, held):
+            held = self._push(policy.name, before=held)
         self._held[policy.name] = held
         return held
 
-    def _push(self, name: str, digest: bytes, *, before: Served | None) -> Served:
+    def _is_current(self, name: str, held: ServedAdapter) -> bool:
+        """Return whether an adapter is what was sent. Nothing counts its changes: those of a fused optimiser go unnoticed."""
+        now, sent = list(self.base.adapters.state(name).values()), self._sent[held.name]
+        return len(now) == len(sent) and all(map(torch.equal, now, sent))
+
+    def _push(self, name: str, *, before: ServedAdapter | None) -> ServedAdapter:
         self._pushed += 1
         versioned = f"{name}@{self._pushed}"
-        served = Served(versioned, self._pushed, self._folder / versioned, digest)
+        served = ServedAdapter(versioned, self._pushed, self._folder / versioned)
         self.base.save(name, served.folder)
+        self._sent[served.name] = [tensor.detach().clone() for tensor in self.base.adapters.state(name).values()]
         leaving = [before] if before is not None else []
         while len(self._held) >= self._max_adapters:
             leaving.append(self._held.pop(next(iter(self._held))))
@@ -202,22 +206,17 @@ class _Serving:
         if self._canary:
             self._ask(name, served)
         for old in leaving:
+            del self._sent[old.name]
             self._own.pop(old.name, None)
             shutil.rmtree(old.folder, ignore_errors=True)
         return served
 
-    def _ask(self, name: str, served: Served) -> None:
+    def _ask(self, name: str, served: ServedAdapter) -> None:
         own = own_logprobs(self.base, name, self._probes)
         others = {f"the adapter {version!r}": own_PV for version, own_PV in self._own.items()}
         reading = self.backend.next_logprobs(self._probes, served, top=TOP)
         check_reading(served.name, reading, own, others={"the bare base": self._base_own, **others}, noise=self._noise)
         self._own[served.name] = own
-
-    def _digest(self, name: str) -> bytes:
-        digest = hashlib.blake2b(digest_size=16)
-        for tensor in self.base.adapters.state(name).values():
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        return digest.digest()
 
 
 def _luck(seed: int, begun: int) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from agents.engines.canary import TOP, Reading
-from agents.engines.served import Served, ServedRow
+from agents.engines.served import ServedAdapter, ServedRow
 from agents.errors import DependencyNotInstalled
 from agents.sampling import Completion
 
@@ -147,12 +147,12 @@ class VLLM:
         )
         self.block: int = self._llm.llm_engine.vllm_config.cache_config.block_size
 
-    def load(self, adapter: Served) -> None:
+    def load(self, adapter: ServedAdapter) -> None:
         """Take an adapter in."""
         self._wake()
         self._llm.llm_engine.add_lora(self._request(adapter))
 
-    def unload(self, adapter: Served) -> None:
+    def unload(self, adapter: ServedAdapter) -> None:
         """Forget an adapter."""
         self._wake()
         self._llm.llm_engine.remove_lora(adapter.number)
@@ -177,7 +177,7 @@ class VLLM:
         outputs = self._generate([row.prompt for row in rows], params, [row.adapter for row in rows])
         return [_completion(output.outputs[0]) for output in outputs]
 
-    def next_logprobs(self, prompts: Sequence[Sequence[int]], adapter: Served | None, *, top: int) -> Reading:
+    def next_logprobs(self, prompts: Sequence[Sequence[int]], adapter: ServedAdapter | None, *, top: int) -> Reading:
         """Return the log-probabilities of the likeliest next tokens after each prompt."""
         params = self._params(temperature=0.0, seed=0, max_tokens=1, stop_token_ids=[], logprobs=top)
         outputs = self._generate(prompts, [params] * len(prompts), [adapter] * len(prompts))
@@ -196,7 +196,7 @@ class VLLM:
             self._asleep = False
 
     def _generate(
-        self, prompts: Sequence[Sequence[int]], params: Sequence[Any], adapters: Sequence[Served | None]
+        self, prompts: Sequence[Sequence[int]], params: Sequence[Any], adapters: Sequence[ServedAdapter | None]
     ) -> list[Any]:
         self._wake()
         return self._llm.generate(
@@ -209,7 +209,7 @@ class VLLM:
     def _params(self, **changed: Any) -> Any:
         return self._vllm.SamplingParams(**NEUTRAL, **changed)
 
-    def _request(self, adapter: Served) -> Any:
+    def _request(self, adapter: ServedAdapter) -> Any:
         from vllm.lora.request import LoRARequest
 
         return LoRARequest(adapter.name, adapter.number, str(adapter.folder))

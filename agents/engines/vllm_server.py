@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from agents.engines.canary import Reading
-from agents.engines.served import Served, ServedRow
+from agents.engines.served import ServedAdapter, ServedRow
 from agents.engines.vllm import COMMON
 from agents.errors import ServerFailed
 from agents.sampling import Completion
@@ -52,24 +52,24 @@ class VLLMServer:
 
         Args:
             base: the model that it must serve; the canary finds out whether it does.
-            url: for example "http://localhost:8000".
+            url: for example "http://localhost:8000"; it may end in "/v1".
             at_once: most requests that are under way.
             timeout: seconds to wait for one answer.
 
         Raises:
             ServerFailed: nobody answers, or the server's adapters can't be changed.
         """
-        self._url, self._timeout = url.rstrip("/"), timeout
+        self._url, self._timeout = url.rstrip("/").removesuffix("/v1"), timeout
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="vllm")
         models = json.loads(self._call("/v1/models", None))["data"]
         self._mark = uuid.uuid4().hex[:8]  # the server may hold what others have sent, or a run before this one
         self._model = next((model["id"] for model in models if not model.get("parent")), models[0]["id"])
 
-    def load(self, adapter: Served) -> None:
+    def load(self, adapter: ServedAdapter) -> None:
         """Have the server read an adapter."""
         self._call("/v1/load_lora_adapter", {"lora_name": self._name(adapter), "lora_path": str(adapter.folder)})
 
-    def unload(self, adapter: Served) -> None:
+    def unload(self, adapter: ServedAdapter) -> None:
         """Have the server forget an adapter."""
         self._call("/v1/unload_lora_adapter", {"lora_name": self._name(adapter)})
 
@@ -98,7 +98,7 @@ class VLLMServer:
 
         return list(self._pool.map(ask, rows))
 
-    def next_logprobs(self, prompts: Sequence[Sequence[int]], adapter: Served | None, *, top: int) -> Reading:
+    def next_logprobs(self, prompts: Sequence[Sequence[int]], adapter: ServedAdapter | None, *, top: int) -> Reading:
         """Return the log-probabilities of the likeliest next tokens after each prompt."""
 
         def ask(prompt: Sequence[int]) -> dict[int, float]:
@@ -111,10 +111,10 @@ class VLLMServer:
     def rest(self) -> None:
         """Do nothing: the server's memory is its own."""
 
-    def _name(self, adapter: Served) -> str:
+    def _name(self, adapter: ServedAdapter) -> str:
         return f"{adapter.name}-{self._mark}"
 
-    def _complete(self, prompt: Sequence[int], adapter: Served | None, **asked: Any) -> dict[str, Any]:
+    def _complete(self, prompt: Sequence[int], adapter: ServedAdapter | None, **asked: Any) -> dict[str, Any]:
         model = self._model if adapter is None else self._name(adapter)
         answer = json.loads(self._call("/v1/completions", {"model": model, "prompt": list(prompt), **NEUTRAL, **asked}))
         if answer["model"] != model:

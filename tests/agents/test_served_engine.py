@@ -8,7 +8,7 @@ import torch
 from tiny_models import stir, tiny_base
 
 from agents.engines.canary import Reading, own_logprobs
-from agents.engines.served import Backend, Served, ServedEngine, ServedRow
+from agents.engines.served import Backend, ServedAdapter, ServedEngine, ServedRow
 from agents.engines.torch import TorchEngine
 from agents.engines.vllm import require_vllm
 from agents.engines.vllm_server import VLLMServer
@@ -30,19 +30,19 @@ class Server(Backend):
         self.held: dict[int, str] = {}
         self.heard: list[str] = []
         self.cache: dict[tuple[str | None, tuple[int, ...]], dict[int, float]] = {}
-        self.serves: Callable[[Served | None], str | None] = self.honest
+        self.serves: Callable[[ServedAdapter | None], str | None] = self.honest
         self.forgets_to_reset = False
 
-    def honest(self, adapter: Served | None) -> str | None:
+    def honest(self, adapter: ServedAdapter | None) -> str | None:
         return None if adapter is None else self.held[adapter.number]
 
-    def load(self, adapter: Served) -> None:
+    def load(self, adapter: ServedAdapter) -> None:
         self.heard.append(f"load {adapter.name}")
         own = adapter.name.replace("@", "-v")
         self.base.policy(own, adapter=adapter.folder)
         self.held[adapter.number] = own
 
-    def unload(self, adapter: Served) -> None:
+    def unload(self, adapter: ServedAdapter) -> None:
         self.heard.append(f"unload {adapter.name}")
         self.base.adapters.remove(self.held.pop(adapter.number))
 
@@ -59,7 +59,7 @@ class Server(Backend):
             requests.append(Request(player, [row.prompt], params, [row.seed]))
         return [completions[0] for completions in TorchEngine(lean=False).sample_many(requests)]
 
-    def next_logprobs(self, prompts: Sequence[Sequence[int]], adapter: Served | None, *, top: int) -> Reading:
+    def next_logprobs(self, prompts: Sequence[Sequence[int]], adapter: ServedAdapter | None, *, top: int) -> Reading:
         key = None if adapter is None else adapter.name.partition("@")[0] if self.forgets_to_reset else adapter.name
         for prompt, logp_V in zip(prompts, own_logprobs(self.base, self.serves(adapter), prompts), strict=True):
             values, ids = logp_V.topk(top)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from tiny_models import tiny_base
 
-from agents.engines.served import Served, ServedRow
+from agents.engines.served import ServedAdapter, ServedRow
 from agents.engines.vllm_server import VLLMServer
 from agents.errors import ServerFailed
 
 HELD: dict[str, str] = {}
-ALICE = Served("alice@1", 1, Path("alice@1"), b"")
+ALICE = ServedAdapter("alice@1", 1, Path("alice@1"))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -59,7 +59,7 @@ def url() -> Iterator[str]:
 
 
 def test_adapters_of_another_run_on_the_same_server_are_not_in_the_way(url: str) -> None:
-    before, after = (VLLMServer(tiny_base(), url) for _ in range(2))
+    before, after = (VLLMServer(tiny_base(), place) for place in (url, f"{url}/v1/"))
     before.load(ALICE)
     after.load(ALICE)
     assert len(HELD) == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.engines.served import Served, ServedEngine
+from agents.engines.served import ServedAdapter, ServedEngine
 from agents.engines.torch import TorchEngine
 from agents.engines.vllm import NEUTRAL, VLLM, installed_version
 from agents.errors import AdapterNotServed
@@ -182,7 +182,7 @@ def serve_without_versions(world: World, monkeypatch: pytest.MonkeyPatch, folder
     """Serve every version under one name, one number and one path, read anew in place, as trainers used to."""
     request = world.server._request
 
-    def unversioned(adapter: Served) -> object:
+    def unversioned(adapter: ServedAdapter) -> object:
         shutil.copytree(adapter.folder, folder, dirs_exist_ok=True)
         made = request(adapter)
         made.lora_name, made.lora_int_id, made.lora_path, made.load_inplace = "alice", number, str(folder), True
