@@ -1,4 +1,4 @@
-"""The routes of the server, with their limits: `/v1/chat/completions`, `/v1/models`, `/health`."""
+"""The routes of the server, with their limits: `/v1/chat/completions`, `/v1/completions`, `/v1/models`, `/health`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +25,15 @@ from starlette.types import Receive, Scope, Send
 from agents.sampling import MIN_TEMPERATURE
 from algos.serving import schema
 from algos.serving.errors import APIError
+from algos.serving.forms import ChatForm, Form, TextForm
 from algos.serving.models import ServedModel
+from algos.serving.prompts import Conversation, Opening, Prompt
 from algos.serving.replies import Reply
 from algos.serving.worker import Worker
 from algos.serving.writing import Asked
+
+TOKENS_OF_A_TEXT = 16
+"""Most tokens of a text of `/v1/completions`, where the request does not say; OpenAI's default."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Limits:
     prompt_tokens: int | None = None
     """Most tokens of a prompt; None: what the model's context holds."""
     choices: int = 8
-    """Most completions of one request (`n`)."""
+    """Most completions of one prompt (`n`)."""
     stops: int = 8
     """Most stop sequences of one request."""
     stop_characters: int = 256
@@ -93,6 +98,7 @@ class ChatServer:
                 Route("/v1/models", self._guarded(self._list)),
                 Route("/v1/models/{name:path}", self._guarded(self._describe)),
                 Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
+                Route("/v1/completions", self._guarded(self._continue), methods=["POST"]),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts, www_redirect=False)],
             exception_handlers={HTTPException: _as_openai, Exception: _as_openai},
@@ -145,12 +151,33 @@ class ChatServer:
         return JSONResponse(schema.model_card(self._model(request.path_params["name"]).name, created=self._created))
 
     async def _chat(self, request: Request) -> Response:
+        asked = schema.read_request(await self._body(request), schema.ChatRequest)
+        model, total = self._model(asked.model), asked.max_completion_tokens
+        self._at_most("max_completion_tokens", total, self.limits.tokens * len(model.speakers))
+        if total is not None and total < len(model.speakers):
+            message = f"{model.name} speaks {len(model.speakers)} times, and needs as many tokens"
+            raise APIError(400, message, param="max_completion_tokens", code="invalid_value")
+        prompt = Conversation(tuple(message.plain() for message in asked.messages))
+        most = self.limits.tokens if total is not None else model.max_tokens
+        wishes = self._wishes(asked, model, [prompt], max_tokens=most, max_total=total)
+        return await self._answer(request, asked, wishes, ChatForm(model.name, drafted=len(model.speakers) > 1))
+
+    async def _continue(self, request: Request) -> Response:
+        asked = schema.read_request(await self._body(request), schema.TextRequest)
+        model = self._model(asked.model)
+        if len(model.speakers) > 1:
+            message = f"{model.name} drafts and answers a question: ask it at /v1/chat/completions, or one policy alone here"
+            raise APIError(400, message, param="model", code="invalid_value")
+        prompts = [Opening(text, echoed=bool(asked.echo), alternatives=asked.logprobs) for text in asked.prompt]
+        wishes = self._wishes(asked, model, prompts, max_tokens=TOKENS_OF_A_TEXT)
+        return await self._answer(request, asked, wishes, TextForm(model.name))
+
+    async def _answer(self, request: Request, asked: schema.AnyRequest, wishes: list[Asked], form: Form) -> Response:
+        """Have the completions written, and return them whole or as a stream."""
         if not self.worker.alive:
             raise APIError(503, "the server can't sample any more; its log says why", code="worker_failed")
-        asked = schema.read_request(await self._body(request))
-        wishes = self._wishes(asked)
         self._enter(len(wishes))
-        reply = Reply(wishes, seconds=self.limits.seconds)
+        reply = Reply(wishes, form, choices=asked.n or 1, seconds=self.limits.seconds)
 
         def end() -> None:
             reply.cancel()
@@ -198,41 +225,54 @@ class ChatServer:
             raise APIError(404, message, param="model", code="model_not_found")
         return self.models[name]
 
-    def _wishes(self, asked: schema.ChatRequest) -> list[Asked]:
-        """Return the completions that a request asks for.
+    def _at_most(self, name: str, value: int | None, most: int) -> None:
+        if value is not None and value > most:
+            raise APIError(400, f"{name} may be at most {most} here, not {value}", param=name, code="invalid_value")
+
+    def _wishes(
+        self,
+        asked: schema.AnyRequest,
+        model: ServedModel,
+        prompts: Sequence[Prompt],
+        *,
+        max_tokens: int,
+        max_total: int | None = None,
+    ) -> list[Asked]:
+        """Return the completions that a request asks for, those of each prompt side by side.
+
+        Args:
+            asked: the request.
+            model: which one it asks.
+            prompts: what it asks.
+            max_tokens: of a text, where the request does not say.
+            max_total: of all texts of an answer.
 
         Raises:
             APIError: it asks for more than the limits allow.
         """
-        model, limits = self._model(asked.model), self.limits
-        for name, value, most in (
-            ("max_tokens", asked.max_tokens, limits.tokens),
-            ("max_completion_tokens", asked.max_completion_tokens, limits.tokens * len(model.speakers)),
-            ("n", asked.n, limits.choices),
-        ):
-            if value is not None and value > most:
-                raise APIError(400, f"{name} may be at most {most} here, not {value}", param=name, code="invalid_value")
+        limits = self.limits
+        self._at_most("max_tokens", asked.max_tokens, limits.tokens)
+        self._at_most("n", asked.n, limits.choices)
+        if len(prompts) * (asked.n or 1) > limits.concurrency:
+            message = f"a request may ask for {limits.concurrency} completions here, not {len(prompts) * (asked.n or 1)}"
+            raise APIError(400, message, param="prompt", code="invalid_value")
         if len(asked.stops) > limits.stops or any(len(stop) > limits.stop_characters for stop in asked.stops):
             message = f"there may be at most {limits.stops} stop sequences of {limits.stop_characters} characters"
             raise APIError(400, message, param="stop", code="invalid_value")
-        if asked.max_completion_tokens is not None and asked.max_completion_tokens < len(model.speakers):
-            message = f"{model.name} speaks {len(model.speakers)} times, and needs as many tokens"
-            raise APIError(400, message, param="max_completion_tokens", code="invalid_value")
-        total = asked.max_completion_tokens
-        most = asked.max_tokens or (limits.tokens if total is not None else min(model.max_tokens, limits.tokens))
         temperature = model.temperature if asked.temperature is None else asked.temperature
         first = secrets.randbits(62) if asked.seed is None else asked.seed % 2**62
         return [
             Asked(
                 model=model,
-                messages=tuple(message.plain() for message in asked.messages),
-                max_tokens=most,
-                max_total=total,
+                prompt=prompt,
+                max_tokens=min(max_tokens, limits.tokens) if asked.max_tokens is None else asked.max_tokens,
+                max_total=max_total,
                 temperature=0.0 if temperature < MIN_TEMPERATURE else temperature,
                 seed=first + index,
                 stop=asked.stops,
                 max_prompt=limits.prompt_tokens,
             )
+            for prompt in prompts
             for index in range(asked.n or 1)
         ]
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
-import uuid
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,6 +13,7 @@ from starlette.types import Receive
 
 from algos.serving import schema
 from algos.serving.errors import APIError
+from algos.serving.forms import Form
 from algos.serving.worker import Worker
 from algos.serving.writing import Asked, Begun, End, Event, Piece, Writing
 
@@ -24,22 +23,22 @@ Result = TypeVar("Result")
 class Reply:
     """The completions of one request, as they come from the worker's thread."""
 
-    def __init__(self, wishes: Sequence[Asked], *, seconds: float) -> None:
+    def __init__(self, wishes: Sequence[Asked], form: Form, *, choices: int = 1, seconds: float) -> None:
         """Prepare the completions.
 
         Args:
-            wishes: one for each choice, all of the same model.
+            wishes: one for each choice, all of the same model, those of one prompt side by side.
+            form: how they are written down.
+            choices: for each prompt.
             seconds: until the request is given up.
         """
+        self._form, self._choices = form, choices
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + seconds
         self._seconds = seconds
         self._queue: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
         self._early: list[tuple[int, Event]] = []
-        self._model = wishes[0].model
         self._writings = [Writing(asked, partial(self._emit, index)) for index, asked in enumerate(wishes)]
-        self._id = f"chatcmpl-{uuid.uuid4().hex}"
-        self._created = int(time.time())
 
     async def begin(self, worker: Worker, receive: Receive) -> None:
         """Have the completions written; return when all prompts are accepted.
@@ -61,20 +60,19 @@ class Reply:
 
     async def stream(self, *, include_usage: bool) -> AsyncIterator[str]:
         """Yield the server-sent events of the response. What goes wrong is the last event but `[DONE]`."""
-        head = partial(schema.chunk, self._id, created=self._created, model=self._model.name)
         ends: dict[int, End] = {}
         try:
             for index in range(len(self._writings)):
-                yield _event(head(choices=[schema.delta(index, {"role": "assistant", "content": ""})]))
+                if (opening := self._form.opening(index)) is not None:
+                    yield _event(opening)
             async for index, event in self._events():
                 if isinstance(event, Piece):
-                    piece = {"reasoning_content" if event.draft else "content": event.text}
-                    yield _event(head(choices=[schema.delta(index, piece)]))
+                    yield _event(self._form.piece(index, event))
                 elif isinstance(event, End):
                     ends[index] = event
-                    yield _event(head(choices=[schema.delta(index, {}, reason=event.reason)]))
+                    yield _event(self._form.ending(index, event))
             if include_usage:
-                yield _event(head(choices=[], used=_usage(list(ends.values()))))
+                yield _event(self._form.used(self._usage(ends)))
         except APIError as error:
             yield _event(error.body())
         yield "data: [DONE]\n\n"
@@ -131,18 +129,17 @@ class Reply:
                 pieces[index].append(event)
             elif isinstance(event, End):
                 ends[index] = event
-        drafted = len(self._model.speakers) > 1
-        choices = [
-            schema.choice(
-                index,
-                answer="".join(piece.text for piece in own if not piece.draft),
-                draft="".join(piece.text for piece in own if piece.draft) if drafted else None,
-                reason=ends[index].reason,
-            )
-            for index, own in enumerate(pieces)
-        ]
-        name, used = self._model.name, _usage(list(ends.values()))
-        return schema.completion(self._id, created=self._created, model=name, choices=choices, used=used)
+        choices = [self._form.choice(index, own, ends[index]) for index, own in enumerate(pieces)]
+        return self._form.whole(choices, self._usage(ends))
+
+    def _usage(self, ends: Mapping[int, End]) -> dict[str, Any]:
+        """Count what was read and said: each question once, the prompts of later speakers each."""
+        questions = sum(ends[index].prompt_tokens[0] for index in range(0, len(ends), self._choices))
+        return schema.usage(
+            prompt=questions + sum(sum(end.prompt_tokens[1:]) for end in ends.values()),
+            draft=sum(sum(end.tokens[:-1]) for end in ends.values()),
+            answer=sum(end.tokens[-1] for end in ends.values()),
+        )
 
     async def _while_heard(self, work: Coroutine[Any, Any, Result], receive: Receive) -> Result:
         """Do something for as long as the client is there."""
@@ -164,12 +161,3 @@ async def _disconnected(receive: Receive) -> None:
 
 def _event(record: dict[str, Any]) -> str:
     return f"data: {json.dumps(record)}\n\n"
-
-
-def _usage(ends: Sequence[End]) -> dict[str, Any]:
-    """Count what was read and said: the question once, the prompts of later speakers each."""
-    return schema.usage(
-        prompt=ends[0].prompt_tokens[0] + sum(sum(end.prompt_tokens[1:]) for end in ends),
-        draft=sum(sum(end.tokens[:-1]) for end in ends),
-        answer=sum(end.tokens[-1] for end in ends),
-    )

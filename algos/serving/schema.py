@@ -1,4 +1,4 @@
-"""Requests and responses of `/v1/chat/completions`, as far as they are understood here.
+"""Requests to the two endpoints, as far as they are understood here; see `forms` for the responses.
 
 A parameter that would change the text and is not supported is refused, not ignored. There is no top-p, penalty or the
 like, because policies sample as they were trained (see `agents.sampling.SamplingParams`).
@@ -6,11 +6,14 @@ like, because policies sample as they were trained (see `agents.sampling.Samplin
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from algos.serving.errors import APIError
+
+MOST_LOGPROBS = 5
+"""Likely tokens that are told of beside each token, as OpenAI has it."""
 
 
 class TextPart(BaseModel):
@@ -43,6 +46,10 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
     "presence_penalty": (0,),
     "logit_bias": ({},),
+}
+"""Parameters that are taken only with a value that changes nothing."""
+
+_NEUTRAL_IN_A_CHAT = _NEUTRAL | {
     "logprobs": (False,),
     "top_logprobs": (0,),
     "tools": ([],),
@@ -51,20 +58,17 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "response_format": ({"type": "text"},),
     "modalities": (["text"],),
 }
-"""Parameters that are taken only with a value that changes nothing."""
+_NEUTRAL_IN_A_TEXT = _NEUTRAL | {"best_of": (1,), "suffix": ("",)}
 
 
-class ChatRequest(BaseModel):
-    """The body of a request."""
+class AnyRequest(BaseModel):
+    """What the bodies of both endpoints have in common."""
 
     model_config = ConfigDict(extra="forbid")
 
     model: str
-    messages: list[ChatMessage] = Field(min_length=1)
     max_tokens: int | None = Field(None, ge=1)
     """Most tokens of a text; of the pair's draft and of its answer, each."""
-    max_completion_tokens: int | None = Field(None, ge=1)
-    """Most tokens of draft and answer together; the draft has half of them."""
     temperature: float | None = Field(None, ge=0, le=2)
     seed: int | None = None
     n: int | None = Field(None, ge=1)
@@ -76,6 +80,22 @@ class ChatRequest(BaseModel):
     frequency_penalty: Any = None
     presence_penalty: Any = None
     logit_bias: Any = None
+
+    user: Any = None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop sequences."""
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+
+class ChatRequest(AnyRequest):
+    """The body of a request to `/v1/chat/completions`."""
+
+    messages: list[ChatMessage] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    """Most tokens of draft and answer together; the draft has half of them."""
+
     logprobs: Any = None
     top_logprobs: Any = None
     tools: Any = None
@@ -84,34 +104,77 @@ class ChatRequest(BaseModel):
     response_format: Any = None
     modalities: Any = None
 
-    user: Any = None
     metadata: Any = None
     store: Any = None
     service_tier: Any = None
     safety_identifier: Any = None
     prompt_cache_key: Any = None
 
-    @field_validator(*_NEUTRAL)
+    @field_validator(*_NEUTRAL_IN_A_CHAT)
     @classmethod
     def _changes_nothing(cls, value: Any, info: Any) -> Any:
-        if value is not None and not any(value == neutral for neutral in _NEUTRAL[info.field_name]):
-            raise ValueError(f"{info.field_name} is not supported here; leave it out")
-        return value
-
-    @property
-    def stops(self) -> tuple[str, ...]:
-        """The stop sequences."""
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        return _neutral(value, info.field_name, _NEUTRAL_IN_A_CHAT)
 
 
-def read_request(body: bytes) -> ChatRequest:
+class TextRequest(AnyRequest):
+    """The body of a request to `/v1/completions`."""
+
+    prompt: tuple[str | tuple[int, ...], ...]
+    """Texts, or token ids."""
+    max_tokens: int | None = Field(None, ge=0)
+    """Most tokens of a text. 0 says nothing: the prompt is only echoed."""
+    echo: bool | None = None
+    """Whether each text begins with its prompt."""
+    logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
+    """How many likely tokens are told of beside each token of the text."""
+
+    best_of: Any = None
+    suffix: Any = None
+
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> tuple[Any, ...]:
+        several = value if isinstance(value, list) and value and not _is_id(value[0]) else [value]
+        for one in several:
+            if not (isinstance(one, str) or (isinstance(one, list) and all(map(_is_id, one)))):
+                raise ValueError("prompt must be a text, a list of token ids, or a list of either")
+        return tuple(one if isinstance(one, str) else tuple(one) for one in several)
+
+    @field_validator(*_NEUTRAL_IN_A_TEXT)
+    @classmethod
+    def _changes_nothing(cls, value: Any, info: Any) -> Any:
+        return _neutral(value, info.field_name, _NEUTRAL_IN_A_TEXT)
+
+    @model_validator(mode="after")
+    def _fits(self) -> TextRequest:
+        if self.max_tokens == 0 and not self.echo:
+            raise ValueError("max_tokens may be 0 only with echo")
+        if self.stream and self.logprobs is not None:
+            raise ValueError("logprobs are not supported in a stream; leave one of the two out")
+        return self
+
+
+def _neutral(value: Any, name: str, neutral: dict[str, tuple[Any, ...]]) -> Any:
+    if value is not None and not any(value == same for same in neutral[name]):
+        raise ValueError(f"{name} is not supported here; leave it out")
+    return value
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+Request = TypeVar("Request", bound=AnyRequest)
+
+
+def read_request(body: bytes, kind: type[Request]) -> Request:
     """Return the request in `body`.
 
     Raises:
         APIError: it is not one; the message names the field.
     """
     try:
-        return ChatRequest.model_validate_json(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         param = ".".join(map(str, first["loc"])) or None
@@ -129,31 +192,6 @@ def usage(*, prompt: int, draft: int, answer: int) -> dict[str, Any]:
         "total_tokens": prompt + draft + answer,
         "completion_tokens_details": {"reasoning_tokens": draft},
     }
-
-
-def completion(id: str, *, created: int, model: str, choices: list[dict[str, Any]], used: dict[str, Any]) -> dict[str, Any]:
-    """Return a whole response."""
-    return {"id": id, "object": "chat.completion", "created": created, "model": model, "choices": choices, "usage": used}
-
-
-def choice(index: int, *, answer: str, draft: str | None, reason: str) -> dict[str, Any]:
-    """Return one text of a response; a draft is its reasoning content."""
-    message = {"role": "assistant", "content": answer, "refusal": None}
-    message |= {} if draft is None else {"reasoning_content": draft}
-    return {"index": index, "message": message, "finish_reason": reason, "logprobs": None}
-
-
-def chunk(
-    id: str, *, created: int, model: str, choices: list[dict[str, Any]], used: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return one event of a stream."""
-    record = {"id": id, "object": "chat.completion.chunk", "created": created, "model": model, "choices": choices}
-    return record if used is None else record | {"usage": used}
-
-
-def delta(index: int, piece: dict[str, Any], *, reason: str | None = None) -> dict[str, Any]:
-    """Return what one event adds to one text."""
-    return {"index": index, "delta": piece, "finish_reason": reason, "logprobs": None}
 
 
 def model_list(names: list[str], *, created: int) -> dict[str, Any]:

@@ -11,14 +11,15 @@ from tokenizers.decoders import DecodeStream
 class TokenText:
     """Decodes token by token: characters that take several tokens come whole."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, *, after: Sequence[int] = ()) -> None:
         """Begin a text.
 
         Args:
             tokenizer: a Hugging Face tokenizer. One without a fast backend gives no text here: its text comes at the end.
+            after: tokens that the text goes on from; some tokenizers write a space between words only.
         """
         self._backend = getattr(tokenizer, "backend_tokenizer", None)
-        self._stream = DecodeStream(skip_special_tokens=False)
+        self._stream = DecodeStream(ids=list(after), skip_special_tokens=False)
 
     def add(self, token: int) -> str:
         """Return what the token adds to the text, as far as it is sure."""

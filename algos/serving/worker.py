@@ -7,6 +7,7 @@ short question does not wait for a long answer, and a lone one is never disturbe
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -40,6 +41,7 @@ class Worker:
         self._served: dict[Key, int] = {}
         self._turn = 0
         self._closing = False
+        self._over = False
         self._thread = threading.Thread(target=self._run, name="agon-serve", daemon=True)
 
     @property
@@ -52,8 +54,10 @@ class Worker:
         self._thread.start()
 
     def submit(self, writing: Writing) -> None:
-        """Take on a completion; may be called from any thread."""
+        """Take on a completion; may be called from any thread. It fails if the worker has stopped."""
         self._inbox.put(writing)
+        if self._over:
+            self._refuse_inbox()
 
     def close(self) -> None:
         """Stop working; what is not finished fails."""
@@ -64,12 +68,30 @@ class Worker:
     # --- the thread ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._closing:
-            self._receive(wait=not self._active)
-            self._active = [writing for writing in self._active if not (writing.done or writing.cancelled)]
-            if self._active and not self._closing:
-                self._write(self._next_batch())
-        for writing in self._active:
+        try:
+            while not self._closing:
+                self._receive(wait=not self._active)
+                self._active = [writing for writing in self._active if not (writing.done or writing.cancelled)]
+                if self._closing:
+                    break
+                if (spoken := next((writing for writing in self._active if writing.unscored), None)) is not None:
+                    self._alone(spoken, spoken.score, failed=True)  # one at a time: others wait for no more than one pass
+                if batch := self._next_batch():
+                    self._write(batch)
+        finally:
+            self._over = True
+            self._refuse(self._active)
+            self._refuse_inbox()
+
+    def _refuse_inbox(self) -> None:
+        """Fail what nobody will take in any more."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                if (writing := self._inbox.get_nowait()) is not None:
+                    self._refuse([writing])
+
+    def _refuse(self, writings: Sequence[Writing]) -> None:
+        for writing in writings:
             writing.fail(APIError(503, "the server is shutting down", code="shutting_down"))
 
     def _receive(self, *, wait: bool) -> None:
@@ -83,13 +105,16 @@ class Worker:
                 self._active.append(writing)
 
     def _next_batch(self) -> list[Writing]:
-        """Return the oldest completions of the kind that was served longest ago."""
-        keys = {_key(writing): None for writing in self._active}
+        """Return the oldest completions of the kind that was served longest ago; none if nothing is to be sampled."""
+        waiting = [writing for writing in self._active if not (writing.done or writing.unscored)]
+        keys = {_key(writing): None for writing in waiting}
         self._served = {key: self._served[key] for key in keys if key in self._served}
+        if not keys:
+            return []
         key = min(keys, key=lambda key: self._served.get(key, -1))
         self._turn += 1
         self._served[key] = self._turn
-        return [writing for writing in self._active if _key(writing) == key][: self.max_rows]
+        return [writing for writing in waiting if _key(writing) == key][: self.max_rows]
 
     def _write(self, batch: Sequence[Writing]) -> None:
         key, steps, turns = _key(batch[0]), 0, {id(writing): writing.turn for writing in batch}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -11,13 +11,12 @@ import numpy as np
 from agents.ensemble import challenged
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, Request, SamplingParams
-from agon_env.types import Message, Observation
+from agon_env.types import Observation
 from algos.serving.errors import APIError
 from algos.serving.models import ServedModel
+from algos.serving.prompts import Prompt
+from algos.serving.scoring import TokenScore, score_text
 from algos.serving.text import StopSequences, TokenText
-
-MOST_CHARACTERS_PER_TOKEN = 32
-"""A prompt with more characters than this for each token of the limit is refused unread: reading it would take long."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +24,9 @@ class Asked:
     """One completion that is asked for."""
 
     model: ServedModel
-    messages: tuple[Message, ...]
+    prompt: Prompt
     max_tokens: int
-    """Of each text."""
+    """Of each text; 0 says nothing, and only shows or scores the prompt."""
     max_total: int | None
     """Of all texts together; a speaker may take an equal share of what is left."""
     temperature: float
@@ -60,6 +59,8 @@ class End:
     """Of each speaker's prompt."""
     tokens: tuple[int, ...]
     """That each speaker sampled."""
+    scores: tuple[TokenScore, ...] | None = None
+    """Of the tokens that the text shows, and of the one that ended it; None where nobody asked."""
 
 
 Event: TypeAlias = Begun | Piece | End | Exception
@@ -82,6 +83,9 @@ class Writing:
         self._prompt_tokens: list[int] = []
         self._tokens: list[int] = []
         self._said: list[int] = []
+        self._reason: Literal["stop", "length"] = "length"
+        self._echo: str | None = None
+        self._length = 0
         self._stop = StopSequences(())
 
     def cancel(self) -> None:
@@ -95,8 +99,13 @@ class Writing:
 
     @property
     def policy(self) -> LLMPolicy:
-        """Who speaks now."""
-        return self.asked.model.speakers[self.turn]
+        """Who speaks now, or who has spoken last."""
+        return self.asked.model.speakers[: self.turn + 1][-1]
+
+    @property
+    def unscored(self) -> bool:
+        """Whether all is said, and `score` must follow."""
+        return self.turn == len(self.asked.model.speakers) and not self.done
 
     def begin(self) -> bool:
         """Read the prompt and say `Begun`; return True.
@@ -104,17 +113,18 @@ class Writing:
         Raises:
             APIError: it is too long, or can't be answered by this model.
         """
-        messages, speakers = self.asked.messages, self.asked.model.speakers
-        limit = min(self.policy.base.context_length - 1, self.asked.max_prompt or self.policy.base.context_length)
-        if sum(len(message["content"]) for message in messages) > MOST_CHARACTERS_PER_TOKEN * limit:
-            raise _too_long(limit)
-        if len(speakers) > 1 and messages[-1]["role"] != "user":
+        asked, policy = self.asked.prompt, self.policy
+        limit = min(policy.base.context_length - 1, self.asked.max_prompt or policy.base.context_length)
+        if len(self.asked.model.speakers) > 1 and asked.messages[-1]["role"] != "user":
             raise APIError(400, "the last message must be the user's: the pair drafts and answers it", param="messages")
-        prompt = self.policy.chat.encode(messages)
-        if len(prompt) > limit:
-            raise _too_long(limit, len(prompt))
-        self._ask(prompt)
+        prompt = asked.encode(policy, limit=limit)
         self._emit(Begun())
+        self._echo = asked.echo(policy, prompt)
+        if self._echo is not None:
+            self._show(self._echo)
+        self._ask(prompt, context=asked.context(prompt), opened=asked.opened(policy))
+        if self._limit == 0:
+            self._finish(ended=False)
         return True
 
     def request(self) -> Request:
@@ -142,6 +152,16 @@ class Writing:
             return True
         return self.cancelled
 
+    def score(self) -> bool:
+        """Score the tokens of a text that is finished, by a pass of the model, and end; return True."""
+        whole, start = [*self._prompt, *self._said], 0 if self._echo is not None else len(self._prompt)
+        offset = 0 if self._echo is None else len(self._echo) - len(self.policy.chat.decode(self._prompt))
+        scores = score_text(self.policy, whole, start=start, offset=offset, alternatives=self.asked.prompt.alternatives or 0)
+        if self._stop.hit:
+            scores = [score for score in scores if score.offset < self._length]
+        self._end(tuple(scores))
+        return True
+
     def fail(self, error: Exception) -> None:
         """Say that it went wrong, unless it is done."""
         if not self.done:
@@ -154,8 +174,14 @@ class Writing:
     def _last(self) -> bool:
         return self.turn == len(self.asked.model.speakers) - 1
 
-    def _ask(self, prompt: list[int]) -> None:
-        """Let the speaker whose turn it is begin."""
+    def _ask(self, prompt: list[int], *, context: Sequence[int] = (), opened: str) -> None:
+        """Let the speaker whose turn it is begin.
+
+        Args:
+            prompt: what is read.
+            context: the tokens of it that the text goes on from.
+            opened: what of the text the prompt has written already.
+        """
         left = self.asked.max_tokens
         if self.asked.max_total is not None:
             speakers = len(self.asked.model.speakers) - self.turn
@@ -163,41 +189,43 @@ class Writing:
         self._prompt, self._prompt_tokens = prompt, [*self._prompt_tokens, len(prompt)]
         self._limit = min(left, self.policy.base.context_length - len(prompt))
         self._said = []
-        self._text = TokenText(self.policy.base.tokenizer)
+        self._text = TokenText(self.policy.base.tokenizer, after=context)
         self._stop = StopSequences(self.asked.stop if self._last else ())
         self._spoken = ""
-        self._say(self.policy.chat.opened_thought)
+        self._say(opened)
 
     def _say(self, text: str) -> None:
         self._spoken += text
-        if passed := self._stop.feed(text):
-            self._emit(Piece(passed, draft=not self._last))
+        self._show(self._stop.feed(text))
+
+    def _show(self, text: str) -> None:
+        self._length += len(text)
+        if text:
+            self._emit(Piece(text, draft=not self._last))
 
     def _finish(self, *, ended: bool) -> None:
         """End the speaker's text, which the model `ended` itself or which was cut."""
-        whole = self.policy.decode(Completion(tuple(self._said), (), "stop" if ended else "length")).text
+        whole = self.asked.prompt.decode(
+            self.policy, self._prompt, Completion(tuple(self._said), (), "stop" if ended else "length")
+        )
         if whole.startswith(self._spoken):
             self._say(whole[len(self._spoken) :])
-        if held := self._stop.flush():
-            self._emit(Piece(held, draft=not self._last))
+        self._show(self._stop.flush())
         last = self._last
         self._tokens.append(len(self._said))
-        if last:
-            self.done = True
-            self._emit(End("stop" if ended or self._stop.hit else "length", tuple(self._prompt_tokens), tuple(self._tokens)))
-        else:
-            self._ask(self._challenge(whole))
+        self._reason = "stop" if ended or self._stop.hit else "length"
+        if not last:
+            self._ask(self._challenge(whole), opened=self.policy.chat.opened_thought)
+        elif self.asked.prompt.alternatives is None:
+            self._end(None)
+
+    def _end(self, scores: tuple[TokenScore, ...] | None) -> None:
+        self.done = True
+        self._emit(End(self._reason, tuple(self._prompt_tokens), tuple(self._tokens), scores))
 
     def _challenge(self, draft: str) -> list[int]:
         """Return the prompt of a speaker who reads a draft, cut in its middle where the context has no room for all."""
-        observation = Observation("user", "challenger", self.asked.messages)
+        observation = Observation("user", "challenger", self.asked.prompt.messages)
         asked = challenged(observation, [draft], role="challenger", show_thinking=self.asked.model.show_thinking)
         context = self.policy.base.context_length
         return self.policy.chat.encode_within(asked.messages, context - min(self.asked.max_tokens, context // 2))
-
-
-def _too_long(limit: int, tokens: int | None = None) -> APIError:
-    have = f"; these messages take {tokens}" if tokens is not None else ""
-    return APIError(
-        400, f"a prompt may take {limit} tokens here{have}: shorten it", param="messages", code="context_length_exceeded"
-    )

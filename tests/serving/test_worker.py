@@ -1,6 +1,7 @@
 """Who waits for whom in the one thread that samples; text out of tokens; stop sequences."""
 
 import queue
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from agents import SharedBase
 from agents.policy import LLMPolicy
 from algos.serving.errors import APIError
 from algos.serving.models import ServedModel
+from algos.serving.prompts import Conversation
 from algos.serving.text import StopSequences, TokenText
 from algos.serving.worker import Worker
 from algos.serving.writing import Asked, Begun, End, Event, Piece, Writing
@@ -43,7 +45,7 @@ def policy(base: SharedBase, engine: ScriptedEngine) -> LLMPolicy:
 
 
 def asked(speakers: tuple[LLMPolicy, ...], tokens: int, *, temperature: float = 1.0, stop: tuple[str, ...] = ()) -> Asked:
-    question = ({"role": "user", "content": "2 + 3"},)
+    question = Conversation(({"role": "user", "content": "2 + 3"},))
     return Asked(ServedModel("m", speakers), question, tokens, None, temperature, 0, stop)
 
 
@@ -149,6 +151,22 @@ def test_closing_fails_what_is_not_finished(base: SharedBase) -> None:
     while not isinstance(event := events.get(timeout=5), APIError):
         pass
     assert event.status == 503
+
+
+def test_closing_answers_what_was_not_even_looked_at(base: SharedBase) -> None:
+    engine, said = BlindEngine(token=0, seconds=0.01), []
+    worker, who = Worker(), (policy(base, engine),)
+    worker.start()
+    first = submit(worker, asked(who, 40), said)
+    begun(first)
+    while not engine.steps:  # the thread is in the engine, and sees nothing of what comes
+        time.sleep(0.001)
+    second = submit(worker, asked(who, 40), said)
+    worker.close()
+    late = submit(worker, asked(who, 40), said)
+    for events in (second, late):
+        assert isinstance(error := events.get(timeout=5), APIError)
+        assert error.code == "shutting_down"
 
 
 def test_a_stop_sequence_is_found_across_pieces_and_what_only_began_like_one_passes() -> None:
