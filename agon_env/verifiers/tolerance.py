@@ -9,7 +9,9 @@ from agon_env.verifiers.exact import split_unit
 from agon_env.verifiers.latex import normalise
 from agon_env.verifiers.structure import Compare, near, same
 
-_TOLERANCE = re.compile(r"(?P<value>.*?)\s*\\tolerance\{(?P<tolerance>[-+.\deE]+)\}", re.DOTALL)
+_NUMBER = r"\d{1,40}(?:\.\d{1,40})?(?:e[-+]?\d{1,3})?"
+"""As `repr` writes a float; without a bound on the exponent its exact value could be too large to be held."""
+_TOLERANCE = re.compile(rf"(?P<value>.*?)\s*\\tolerance\{{(?P<tolerance>{_NUMBER})\}}", re.DOTALL | re.ASCII)
 
 
 def with_tolerance(gold: str, tolerance: float) -> str:

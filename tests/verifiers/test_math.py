@@ -244,6 +244,11 @@ def test_missing_things_have_their_own_reasons():
     assert VERIFIER.score(boxed("1"), r"\text{" * 4000).reason == "too long"
 
 
+@pytest.mark.parametrize("tolerance", ["..", "-", "--1", "e", "-0.5", "1e999999999", "1e-999999999", "nan", "inf", "٣"])
+def test_a_gold_whose_tolerance_is_no_number_is_met_by_nothing(tolerance):
+    assert VERIFIER.score(boxed("5"), rf"5 \tolerance{{{tolerance}}}") == Verdict(0.0, "5", "different")
+
+
 @pytest.fixture
 def slow_workers(monkeypatch):
     monkeypatch.setitem(pools._pools, pools._MATH, pools.WorkerPool(2, "slow_worker"))
