@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -100,14 +100,12 @@ def _check_texts(config: TrainConfig) -> None:
         value = getattr(config, name)
         if not value or "\0" in value:
             raise ConfigError(f"{name} must be a text that is not empty and holds no NUL, not {value!r}")
-    for field in fields(config):
-        value = getattr(config, field.name)
-        for text in value if isinstance(value, tuple) else (value,):
-            if isinstance(text, str) and holds_secret(text):
-                raise ConfigError(
-                    f"{field.name} holds what looks like a password or a key, and a run's config is written to its folder: "
-                    "give it by an environment variable"
-                )
+    for name, value in _leaves(config):
+        if isinstance(value, str) and holds_secret(value):
+            raise ConfigError(
+                f"{name} holds what looks like a password or a key, and a run's config is written to its folder: give it by an "
+                "environment variable"
+            )
 
 
 def _check_types(config: Any, *, within: str = "") -> None:
@@ -124,10 +122,18 @@ def _check_types(config: Any, *, within: str = "") -> None:
 
 def _check_finite(config: Any) -> None:
     """Refuse numbers that are infinite or NaN, wherever they are: a run's config is kept as JSON, which has no such."""
-    for field in fields(config):
-        value = getattr(config, field.name)
-        if is_dataclass(value):
-            _check_finite(value)
-        for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, float) and not math.isfinite(number):
-                raise ConfigError(f"{field.name} must be a finite number, not {number}")
+    for name, value in _leaves(config):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{name} must be a finite number, not {value}")
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every plain value in a config with the name of its field, for example `optim.betas`."""
+    if is_dataclass(value):
+        for field in fields(value):
+            yield from _leaves(getattr(value, field.name), f"{name}.{field.name}" if name else field.name)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _leaves(item, name)
+    else:
+        yield name, value

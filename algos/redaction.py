@@ -6,8 +6,10 @@ import re
 
 SECRET = re.compile(
     r"(?P<before>://[^/\s:@]*:)[^/\s@]+(?=@)"  # https://user:password@host
-    r"|(?P<named>(?:\b|(?<=_)(?=[a-z_-]+=))(?:api[_-]?key|access[_-]?token|auth[_-]?token|token|secret|password|passwd|authorization)"
-    r"(?:=|:\s*|\s+)(?:bearer\s+)?[\"']?)[^\s\"'&]+"  # --api-key XYZ, WANDB_API_KEY=XYZ, Authorization: Bearer XYZ
+    r"|(?P<named>(?:\b|(?<=_)(?=[a-z_-]+[\\\"']{0,2}\s*[=:]))"
+    r"(?:api[_-]?key|access[_-]?token|auth[_-]?token|token|secret|password|passwd|authorization)"
+    r"[\\\"']{0,2}(?:=|\s*:\s*|\s+)[\\\"']{0,2}(?:(?:bearer|basic|token)\s+[\\\"']{0,2})?)[^\s\\\"'&]+"
+    # --api-key XYZ, WANDB_API_KEY=XYZ, Authorization: Bearer XYZ, {"api_key": "XYZ"}
     r"|\b(?:sk-|hf_|ghp_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_-]{12,}",  # keys that show what they are
     re.IGNORECASE,
 )

@@ -20,6 +20,11 @@ SECRETS = [
     "Authorization: Bearer hunter2secret",
     "token='hunter2secret'",
     "password hunter2secret",
+    "Authorization: Basic hunter2secret",
+    '{"Authorization": "Bearer hunter2secret"}',
+    '{"WANDB_API_KEY" : "hunter2secret"}',
+    r"{\"api_key\": \"hunter2secret\"}",
+    "{'password': 'hunter2secret'}",
     "hf_abcdefghijklmnopqrst",
     "sk-proj-abcdefghijklmnop",
     "ghp_abcdefghijklmnopqrstuvwxyz",
@@ -32,6 +37,7 @@ HARMLESS = [
     "runs/ArithmeticDuel-v0-competitive_grpo-seed0",
     "task-sk-1",
     "--key-env OPENAI_API_KEY --steps 3",
+    '{"max_tokens": 96, "tokenizer": "gpt2", "stop_tokens": ["a"]}',
 ]
 
 

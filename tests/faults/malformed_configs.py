@@ -42,8 +42,8 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "no time for agents": ({"agent_timeout": 0.0}, "agent_timeout must be above 0"),
     # not a number
     "temperature NaN": ({"temperature": NAN}, "temperature must be a finite number, not nan"),
-    "an infinite learning rate": ({"optim": {"learning_rate": INF}}, "learning_rate must be a finite number"),
-    "a NaN in betas": ({"optim": {"betas": [0.9, NAN]}}, "betas"),
+    "an infinite learning rate": ({"optim": {"learning_rate": INF}}, "^optim.learning_rate must be a finite number"),
+    "a NaN in betas": ({"optim": {"betas": [0.9, NAN]}}, "^optim.betas"),
     # of another type
     "steps in words": ({"steps": "ten"}, "steps must be a whole number, not 'ten'"),
     "half a problem": ({"problems": 1.5}, "problems must be a whole number"),
@@ -56,13 +56,13 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "a choice that is none": ({"normalize": "both"}, "normalize must be one of 'std', 'mean'"),
     "the whole is a list": ([], "must be a mapping"),  # type: ignore[dict-item]
     # in a section
-    "a negative learning rate": ({"optim": {"learning_rate": -1.0}}, "optim.*learning_rate must be a number ≥ 0"),
-    "no epochs": ({"optim": {"epochs": 0}}, "optim.*epochs must be at least 1"),
-    "betas of 1": ({"optim": {"betas": [0.9, 1.0]}}, r"betas must be in \[0, 1\)"),
+    "a negative learning rate": ({"optim": {"learning_rate": -1.0}}, "^optim.learning_rate must be a number ≥ 0"),
+    "no epochs": ({"optim": {"epochs": 0}}, "^optim.epochs must be at least 1"),
+    "betas of 1": ({"optim": {"betas": [0.9, 1.0]}}, r"^optim.betas must be in \[0, 1\)"),
     "an unknown schedule": ({"optim": {"schedule": "sine"}}, "optim.schedule must be one of"),
     "a loss that is none": ({"loss": {"loss_type": "hinge"}}, "loss.loss_type must be one of"),
-    "a negative KL": ({"loss": {"kl_coef": -0.1}}, "loss.*kl_coef"),
-    "guards that allow less than nothing": ({"guards": {"most_skipped": 0}}, "guards.*most_skipped must be at least 1"),
+    "a negative KL": ({"loss": {"kl_coef": -0.1}}, "^loss.kl_coef"),
+    "guards that allow less than nothing": ({"guards": {"most_skipped": 0}}, "^guards.most_skipped must be at least 1"),
     # names
     "a field that is none": ({"learning_rate": 1e-3}, "no field 'learning_rate'.*Did you mean .*'optim.learning_rate'"),
     "an algorithm that is none": ({"algorithm": "magic"}, "algorithm must be one of"),

@@ -41,6 +41,22 @@ def test_wrong_types_are_refused_in_python_too(field: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("record", "field"),
+    [
+        ({"ray": {"address": "ray://me:hunter2secret@host:10001"}}, "ray.address"),
+        ({"env_options": ["difficulty=3", 'headers={"Authorization": "Bearer hunter2secret"}']}, "env_options"),
+        ({"env_options": ["judge={'url': 'https://host', 'api_key': 'hunter2secret'}"]}, "env_options"),
+        ({"opponent": "agent:openai:m@https://host/v1?api_key=hunter2secret"}, "opponent"),
+        ({"rival_models": ["https://me:hunter2secret@host/model"]}, "rival_models"),
+    ],
+)
+def test_a_secret_is_found_wherever_it_is(record: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{field} holds what looks like a password or a key") as refused:
+        TrainConfig.from_dict(record)
+    assert "hunter2secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     "flags", [["--threads", "10000"], ["--problems", "0"], ["--steps", "ten"], ["--optim.epochs", "0"], ["--colour", "red"]]
 )
 def test_the_command_line_says_it_in_a_sentence(
