@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agents.agent import actions_of, as_agent
 from agents.ensemble import Ensemble, Player, challenged
+from agon_env.games.draft_challenge import Reveal, check_reveal
 from agon_env.types import Action, Observation
 
 
@@ -17,24 +18,26 @@ class Cascade(Ensemble):
     is the action. The two may be the same agent.
     """
 
-    def __init__(self, drafter: Player, challenger: Player, *, show_thinking: bool = False) -> None:
+    def __init__(self, drafter: Player, challenger: Player, *, reveal: Reveal = "draft") -> None:
         """Make a pair.
 
         Args:
             drafter: an agent, or a function.
             challenger: an agent, or a function.
-            show_thinking: as in `DraftChallenge`: whether the challenger sees the drafter's hidden reasoning.
+            reveal: as in `DraftChallenge`: how much of the draft the challenger reads. An "answer" is what
+                `agon_env.verifiers.extraction.extract_answer` finds.
         """
         self.drafter = as_agent(drafter)
         self.challenger = as_agent(challenger)
-        self.show_thinking = show_thinking
+        check_reveal(reveal)
+        self.reveal = reveal
         super().__init__(self.drafter, self.challenger)
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         """Draft for all observations, then answer all of them."""
         drafts = actions_of(self.drafter, [replace(observation, role="drafter") for observation in observations])
         asked = [
-            challenged(observation, [draft.text], role="challenger", show_thinking=self.show_thinking)
+            challenged(observation, [draft.text], role="challenger", reveal=self.reveal)
             for observation, draft in zip(observations, drafts, strict=True)
         ]
         return actions_of(self.challenger, asked)

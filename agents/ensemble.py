@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from agents.agent import Acts, Agent, as_agent
-from agon_env.games.draft_challenge import CHALLENGE, challenge_prompt
-from agon_env.quoting import quote, strip_thoughts
+from agon_env.games.draft_challenge import CHALLENGE, Reveal, challenge_prompt, revealed
+from agon_env.quoting import quote
 from agon_env.types import Action, Observation
 
 Player: TypeAlias = Agent | Acts | Callable[[Observation], str | Action]
@@ -44,7 +44,7 @@ def _single(agent: Agent) -> dict[int, Agent]:
     return {key: single for member in agent.members for key, single in _single(member).items()}
 
 
-def challenged(observation: Observation, answers: Sequence[str], *, role: str, show_thinking: bool = False) -> Observation:
+def challenged(observation: Observation, answers: Sequence[str], *, role: str, reveal: Reveal = "draft") -> Observation:
     """Return what an agent is asked after others have answered: the question, their answers quoted, and to check them.
 
     One answer is put as `DraftChallenge` puts a draft, so that a policy trained in the duel reads what it knows.
@@ -53,13 +53,14 @@ def challenged(observation: Observation, answers: Sequence[str], *, role: str, s
         observation: the question as a contest with one seat asks it.
         answers: the texts of the others, at least one.
         role: in which role the agent is asked.
-        show_thinking: whether the hidden reasoning in the answers is shown too.
+        reveal: how much of each answer is quoted.
     """
     *before, question = observation.messages
-    if len(answers) == 1:
-        prompt = challenge_prompt(question["content"], answers[0], show_thinking=show_thinking)
+    if len(answers) == 1 or reveal == "nothing":
+        prompt = challenge_prompt(question["content"], answers[0], reveal=reveal)
     else:
-        quoted = [quote(answer if show_thinking else strip_thoughts(answer)) for answer in answers]
+        shown = [revealed(answer, reveal) for answer in answers]
+        quoted = ["none" if text is None else quote(text) for text in shown]
         introduction = f"{len(answers)} rivals have answered. The answers are quoted below; any of them may be wrong."
         numbered = [f"Answer {number}:\n\n{text}" for number, text in enumerate(quoted, start=1)]
         prompt = "\n\n".join([question["content"], introduction, *numbered, CHALLENGE])

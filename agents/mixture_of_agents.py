@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agents.agent import Agent, actions_of, as_agent
 from agents.ensemble import Ensemble, Player, challenged
+from agon_env.games.draft_challenge import Reveal, check_reveal
 from agon_env.types import Action, Observation
 
 
@@ -18,16 +19,14 @@ class MixtureOfAgents(Ensemble):
     is `Cascade(a, b)`.
     """
 
-    def __init__(
-        self, proposers: Sequence[Player], aggregator: Player, *, layers: int = 1, show_thinking: bool = False
-    ) -> None:
+    def __init__(self, proposers: Sequence[Player], aggregator: Player, *, layers: int = 1, reveal: Reveal = "draft") -> None:
         """Make a player.
 
         Args:
             proposers: agents or functions; one may occur several times, and then proposes as often.
             aggregator: an agent or a function; it may be a proposer too.
             layers: how often the proposers answer before the aggregator does.
-            show_thinking: whether the hidden reasoning of the proposals is shown.
+            reveal: how much of the proposals is read; see `Cascade`.
 
         Raises:
             ValueError: there is no proposer, or no layer.
@@ -39,7 +38,8 @@ class MixtureOfAgents(Ensemble):
         self.proposers = tuple(map(as_agent, proposers))
         self.aggregator = as_agent(aggregator)
         self.layers = layers
-        self.show_thinking = show_thinking
+        check_reveal(reveal)
+        self.reveal = reveal
         super().__init__(*self.proposers, self.aggregator)
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
@@ -61,7 +61,7 @@ class MixtureOfAgents(Ensemble):
 
     def _challenged(self, observations: Sequence[Observation], proposals: Sequence[Sequence[str]]) -> list[Observation]:
         return [
-            challenged(observation, texts, role="challenger", show_thinking=self.show_thinking)
+            challenged(observation, texts, role="challenger", reveal=self.reveal)
             for observation, texts in zip(observations, proposals, strict=True)
         ]
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agents.agent import actions_of, as_agent
 from agents.ensemble import Ensemble, Player, challenged
+from agon_env.games.draft_challenge import Reveal, check_reveal
 from agon_env.types import Action, Observation
 
 
@@ -16,13 +17,13 @@ class SelfRefine(Ensemble):
     One round is `Cascade(agent, agent)`.
     """
 
-    def __init__(self, agent: Player, rounds: int = 1, *, show_thinking: bool = False) -> None:
+    def __init__(self, agent: Player, rounds: int = 1, *, reveal: Reveal = "draft") -> None:
         """Make a player.
 
         Args:
             agent: an agent, or a function.
             rounds: how often the answer is read and given again; 0 leaves the draft.
-            show_thinking: whether the agent sees the hidden reasoning of its last answer.
+            reveal: how much of its last answer the agent reads; see `Cascade`.
 
         Raises:
             ValueError: `rounds` is negative.
@@ -31,7 +32,8 @@ class SelfRefine(Ensemble):
             raise ValueError(f"rounds must be at least 0, not {rounds}")
         self.agent = as_agent(agent)
         self.rounds = rounds
-        self.show_thinking = show_thinking
+        check_reveal(reveal)
+        self.reveal = reveal
         super().__init__(self.agent)
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
@@ -39,7 +41,7 @@ class SelfRefine(Ensemble):
         answers = actions_of(self.agent, [replace(observation, role="drafter") for observation in observations])
         for _ in range(self.rounds):
             asked = [
-                challenged(observation, [answer.text], role="challenger", show_thinking=self.show_thinking)
+                challenged(observation, [answer.text], role="challenger", reveal=self.reveal)
                 for observation, answer in zip(observations, answers, strict=True)
             ]
             answers = actions_of(self.agent, asked)

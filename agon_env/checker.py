@@ -58,6 +58,8 @@ GARBAGE = ("", " \n\t", "qwrtz " * 50, "\x00\x1b[2J\u2028\u0085\ud800", "{[(<", 
 
 UNICODE = "é 日本 🙂\u2028\u0085\x1c\ud800 {}} {0} %s \\ <|im_end|> [Player 1] \u202eabc e\u0301 \x00"
 
+SECRET = "qwrtz plmkn, qwrtz plmkn; vbxcy"
+"""A text that no game says by itself."""
 
 MENDS = {
     "setup": "setup() must stand any seed",
@@ -216,6 +218,25 @@ def check_prompts(make: Make) -> None:
                     message["role"] in ("system", "user", "assistant"),
                     f"a message's role must be system, user or assistant, not {message['role']!r}",
                 )
+
+
+def check_hidden_texts(make: Make) -> None:
+    """A text is shown to nobody but the players that `visible_to` names."""
+
+    def look(env: Contest, *, turn: int) -> None:
+        for event in list(env.transcript.events)[turn : turn + 1]:
+            for player in set(env.players) - set(event.visible_to):
+                message = f"{player} is shown what visible_to() hides from it: leave it out of prompt(), or mend visible_to()"
+                _require(SECRET not in env.observe(player).text, message)
+
+    def secretive(env: Contest, *, turn: int) -> str:
+        look(env, turn=turn)
+        return SECRET if len(env.transcript.events) == turn else able_player(env)
+
+    for turn in range(len(make().roles)):
+        env = make()
+        play(env, partial(secretive, turn=turn), seed=0)
+        look(env, turn=turn)
 
 
 def check_observe_is_pure(make: Make) -> None:
@@ -503,6 +524,7 @@ RULES: tuple[Callable[[Make], None], ...] = (
     check_lifecycle,
     check_declarations,
     check_prompts,
+    check_hidden_texts,
     check_observe_is_pure,
     check_reset_forgets,
     check_seeds,

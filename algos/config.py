@@ -36,7 +36,7 @@ class TrainConfig:
     env: str = "ArithmeticDuel-v0"
     """Id of the contest (see `agon envs`)."""
     env_options: tuple[str, ...] = ()
-    """Options of the contest, each `name=value`, for example `difficulty=12 bonus=1.0 exchange=False`."""
+    """Options of the contest, each `name=value`, for example `difficulty=12 bonus=1.0 reveal=answer`."""
     algorithm: str = "competitive_grpo"
     """How turns become updates: a name that `agon algorithms` lists, or "module:Class" of your own."""
     model: str = "embedded"

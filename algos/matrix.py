@@ -7,6 +7,7 @@ done again.
     matrix/
       runs/<training>-seed<n>/        the run folders
       cells/<cell>-seed<n>.json       what one deployment scores on every problem
+      sessions.jsonl                  one line per start: versions, commit, machine, the command
       results.json, table.md, table.png
 """
 
@@ -29,16 +30,20 @@ import tyro
 from rich.console import Console
 
 import agon_env
-from agents.shared_base import SharedBase
-from algos.config import CHAIN_SEARCH, PRESETS, TrainConfig, load_config, read_options
+from agents.engines.torch import TorchEngine
+from algos.config import CHAIN_SEARCH, PRESETS, TrainConfig, read_options
 from algos.console import RunConsole
 from algos.errors import ConfigError
 from algos.evaluate import evaluate
-from algos.matrix_rows import CELLS, ROWS, Deployment, trainings
-from algos.policies import make_policy
+from algos.matrix_rows import CELLS, ROWS, Cell, trainings
+from algos.policies import load_bases, make_policy
+from algos.provenance import session
 from algos.records import Record
 from algos.run_folder import write_json
 from algos.statistics import majority_score
+from algos.trained import load_trained
+
+SESSIONS = "sessions.jsonl"
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class MatrixConfig:
     """Train and evaluate every row of the table."""
 
     train: TrainConfig = field(default_factory=lambda: CHAIN_SEARCH)
-    """What the rows have in common. Its contest is the duel."""
+    """What the rows have in common. Its contest is the duel; its `rival_models` are for the rows with two bases."""
     solo_env: str = ""
     """The contest for one player on the same task; empty: the name of the duel with Solo for Duel."""
     seeds: int = 3
@@ -74,11 +79,26 @@ class MatrixConfig:
             raise ConfigError(f"name at least one row: {', '.join(ROWS)}")
         if "Duel" not in self.train.env and not self.solo_env:
             raise ConfigError(f"{self.train.env} has no Duel in its name: name the contest for one player, solo_env")
-        for name, needed in (("rival_models", ()), ("opponent", "rival")):
-            if getattr(self.train, name) != needed:
-                raise ConfigError(f"the rows have one base, and no opponents but each other: leave out train.{name}")
+        if self.train.opponent != "rival":
+            raise ConfigError("who meets whom is what the rows differ by: leave out train.opponent")
         if self.train.optim.schedule != "constant":
             raise ConfigError("tokens end a run here, so that no step is known to be the last: leave out train.optim.schedule")
+        for name in self.rows:
+            self._check_row(name)
+
+    def _check_row(self, name: str) -> None:
+        cell = ROWS[name]
+        if cell.two_bases and len(self.train.rival_models) != 1:
+            raise ConfigError(f"the row {name} has two bases: name the second one, train.rival_models")
+        if cell.training is None:
+            return
+        run, solo = self.run_config(cell.training, 0), trainings(self.train)[cell.training].solo
+        texts, wanted = run.group_size * (run.answers + (not solo)), 2 * self.train.group_size
+        if texts not in (wanted, wanted + 1):
+            raise ConfigError(
+                f"the row {name} would generate {texts} texts for a problem, and not 2 × group_size = {wanted} as the others: "
+                "take an even train.group_size, and train.answers=1"
+            )
 
     @property
     def solo(self) -> str:
@@ -93,6 +113,7 @@ class MatrixConfig:
             **training.changes,
             env=self.solo if training.solo else self.train.env,
             env_options=self.train.env_options + training.env_options,
+            rival_models=self.train.rival_models if training.two_bases else (),
             sample_budget=self.budget,
             steps=self.budget,  # the budget ends the run: a step generates more than one token
             eval_problems=0,
@@ -137,6 +158,9 @@ def run_matrix(config: MatrixConfig, *, console: RunConsole | None = None) -> di
         for seed in range(config.seeds):
             if not _cell_file(folder, name, seed).exists():
                 jobs.setdefault((ROWS[name].training, seed), []).append(name)
+    if jobs:
+        with open(folder / SESSIONS, "a", encoding="utf-8") as file:
+            file.write(json.dumps(session()) + "\n")
     with console.progress("trained and judged:", len(jobs)) as tick:
         for number, (training, seed) in enumerate(_do(config, jobs), 1):
             tick(number, f"{training or 'untrained'}, seed {seed}")
@@ -144,7 +168,8 @@ def run_matrix(config: MatrixConfig, *, console: RunConsole | None = None) -> di
         name: [json.loads(_cell_file(folder, name, seed).read_text(encoding="utf-8")) for seed in range(config.seeds)]
         for name in config.rows
     }
-    return write_report(folder, cells, config)
+    sessions = [json.loads(line) for line in (folder / SESSIONS).read_text(encoding="utf-8").split("\n") if line]
+    return write_report(folder, cells, config, sessions)
 
 
 def _do(config: MatrixConfig, jobs: Mapping[tuple[str | None, int], list[str]]) -> Iterator[tuple[str | None, int]]:
@@ -168,7 +193,7 @@ def _train_and_judge(config: MatrixConfig, training: str | None, seed: int, rows
         run = _train(config.run_config(training, seed))
         trained = _spent(run)
     for name in rows:
-        judged = judge(config, ROWS[name].deployment, run=run, seed=seed)
+        judged = judge(config, ROWS[name], run=run, seed=seed)
         record = {"row": name, "seed": seed, "training": {"name": training, **trained}, **judged}
         write_json(_cell_file(Path(config.output_dir), name, seed), record)
 
@@ -189,8 +214,8 @@ def _train(config: TrainConfig) -> Path:
         return train(config, resume=run if run.exists() else None, console=console)
 
 
-def judge(config: MatrixConfig, deployment: Deployment, *, run: Path | None, seed: int) -> dict[str, Any]:
-    """Answer the held-out problems with the policies of a run, or with the bare base.
+def judge(config: MatrixConfig, cell: Cell, *, run: Path | None, seed: int) -> dict[str, Any]:
+    """Answer the held-out problems as a row does, with the policies of a run, or with bare bases.
 
     Returns:
         `scores`: of the final answer to each problem, in order, null where it could not be judged; `problems`: their
@@ -199,19 +224,19 @@ def judge(config: MatrixConfig, deployment: Deployment, *, run: Path | None, see
     train = config.train
     if train.threads:
         torch.set_num_threads(train.threads)
-    alone = deployment in ("single", "majority")
-    env, env_options = config.solo if alone else train.env, train.contest_options()
+    alone = cell.deployment in ("single", "majority")
+    env, env_options = config.solo if alone else train.env, read_options(train.env_options + cell.env_options)
     held_out = agon_env.make(env, **env_options).held_out
     contest = agon_env.make(env, **{**env_options, **held_out, **read_options(config.held_out_options)})
-    base = SharedBase.load(train.model, device=None if train.device == "auto" else train.device)
     if run is None:
-        policies = [make_policy(base, None, train)]
+        names = ("one", "other") if cell.two_bases else ("one",)
+        bases = load_bases(replace(train, rival_models=train.rival_models if cell.two_bases else ()), names, TorchEngine())
+        policies = [make_policy(base, None, train) for base in bases.values()]
     else:
-        names = load_config(run).make_algorithm().policies
-        policies = [make_policy(base, name, train, adapter=run / name) for name in names]
-    seats = policies if deployment in ("cascade", "fixed_cascade") else policies[:1]
+        policies = list(load_trained(run).policies.values())
+    seats = policies if cell.deployment in ("cascade", "fixed_cascade") else policies[:1]
     players = {player: seats[place % len(seats)] for place, player in enumerate(contest.players)}
-    answers = 2 if deployment == "majority" else 1
+    answers = 2 if cell.deployment == "majority" else 1
     found, _ = evaluate(
         lambda: copy.deepcopy(contest),
         players,
@@ -219,7 +244,7 @@ def judge(config: MatrixConfig, deployment: Deployment, *, run: Path | None, see
         params=policies[0].params,
         samples=answers,
         seed=seed,
-        both_orders=deployment != "fixed_cascade",
+        both_orders=cell.deployment != "fixed_cascade",
     )
     problems = len(found.records) // answers
     samples = [found.records[first::problems] for first in range(problems)]

@@ -35,9 +35,16 @@ FIGURES = (
 """What is averaged over the seeds."""
 
 
-def write_report(folder: Path, cells: Cells, config: MatrixConfig) -> dict[str, Any]:
-    """Write the files of the report into `folder`, and return what `results.json` holds."""
-    results = summarise(cells, config)
+def write_report(folder: Path, cells: Cells, config: MatrixConfig, sessions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Write the files of the report into `folder`, and return what `results.json` holds.
+
+    Args:
+        folder: where to.
+        cells: what the rows came to.
+        config: what was asked for.
+        sessions: facts about each process that worked on them; see `algos.provenance.session`.
+    """
+    results = {**summarise(cells, config), "sessions": list(sessions)}
     write_json(folder / "results.json", results)
     write_text(folder / "table.md", markdown(results))
     draw(results, folder / "table.png")

@@ -24,6 +24,8 @@ class Training:
     """Whether it trains on the solo contest of the same task."""
     env_options: tuple[str, ...] = ()
     """Options of the contest, after those of the base config."""
+    two_bases: bool = False
+    """Whether the second policy stands on `rival_models` of the base config; else both share one base."""
 
 
 @dataclass(frozen=True)
@@ -34,24 +36,31 @@ class Cell:
     training: str | None
     """Name of its training; None deploys the base as it is."""
     deployment: Deployment
+    env_options: tuple[str, ...] = ()
+    """Options of the contest in which it is judged, after those of the base config."""
+    two_bases: bool = False
+    """As in `Training`."""
 
 
 def trainings(config: TrainConfig) -> dict[str, Training]:
     """Return name → training. Each generates 2 × `group_size` texts for every problem ("no_exchange" one more, its draft)."""
     both = 2 * config.group_size
-    shared = {"group_size": 1, "answers": both}
-    nested = {"group_size": max(1, config.group_size // 2), "answers": 3}
+    shared: dict[str, Any] = {"group_size": 1, "answers": both}
+    nested: dict[str, Any] = {"group_size": max(1, config.group_size // 2), "answers": 3}
     return {
         "grpo": Training({"algorithm": "grpo", "group_size": both}, solo=True),
-        "ppo": Training({"algorithm": "ppo", "group_size": both}, solo=True),
+        "ppo": Training({"algorithm": "ppo", "group_size": both, "normalize": "std", "group_by": "problem"}, solo=True),
         "self_refine": Training({"algorithm": "self_refine"}),
         "cooperative": Training({"algorithm": "cooperative_grpo"}),
-        "no_exchange": Training({"algorithm": "competitive_grpo", **shared}, env_options=("exchange=false",)),
-        "isolated": Training({"algorithm": "competitive_grpo"}, env_options=("exchange=false",)),
+        "no_exchange": Training({"algorithm": "competitive_grpo", **shared}, env_options=("reveal=nothing",)),
+        "isolated": agon("reveal=nothing"),
         "agon": agon(),
         "agon_bonus_0": agon("bonus=0.0"),
         "agon_bonus_0.25": agon("bonus=0.25"),
         "agon_bonus_1": agon("bonus=1.0"),
+        "agon_answer": agon("reveal=answer"),
+        "agon_two_bases": agon(two_bases=True),
+        "agon_pool": agon(opponent="pool:uniform", opponent_share=0.5, snapshot_every=5),
         "agon_shared": agon(group_size=1, answers=both - 1),
         "agon_nested": agon(**nested),
         "agon_by_draft": agon(**nested, group_by="position"),
@@ -63,9 +72,9 @@ def trainings(config: TrainConfig) -> dict[str, Training]:
     }
 
 
-def agon(*env_options: str, **changes: Any) -> Training:
+def agon(*env_options: str, two_bases: bool = False, **changes: Any) -> Training:
     """Return a training by the method itself, with changes."""
-    return Training({"algorithm": "competitive_grpo", **changes}, env_options=env_options)
+    return Training({"algorithm": "competitive_grpo", **changes}, env_options=env_options, two_bases=two_bases)
 
 
 CELLS: dict[str, Cell] = {
@@ -89,6 +98,12 @@ VARIANTS: dict[str, Cell] = {
     "agon_bonus_0": Cell("Agon, bonus 0", "agon_bonus_0", "cascade"),
     "agon_bonus_0.25": Cell("Agon, bonus 0.25", "agon_bonus_0.25", "cascade"),
     "agon_bonus_1": Cell("Agon, bonus 1", "agon_bonus_1", "cascade"),
+    "moa_answer": Cell("untrained pair, reading answers alone", None, "cascade", ("reveal=answer",)),
+    "agon_answer": Cell("Agon, reading answers alone", "agon_answer", "cascade", ("reveal=answer",)),
+    "agon_shown_answers": Cell("Agon, judged on answers alone", "agon", "cascade", ("reveal=answer",)),
+    "moa_two_bases": Cell("untrained pair of two bases", None, "cascade", two_bases=True),
+    "agon_two_bases": Cell("Agon, two bases", "agon_two_bases", "cascade", two_bases=True),
+    "agon_pool": Cell("Agon, half against past selves", "agon_pool", "cascade"),
     "agon_shared": Cell("Agon, one shared draft", "agon_shared", "cascade"),
     "agon_nested": Cell("Agon, nested, by problem", "agon_nested", "cascade"),
     "agon_by_draft": Cell("Agon, nested, by draft", "agon_by_draft", "cascade"),
@@ -113,6 +128,6 @@ COMPARISONS: tuple[tuple[str, str], ...] = (
     ("agon", "isolated"),
     ("agon", "no_exchange"),
     ("agon_single", "grpo"),
-    *((name, "agon") for name in VARIANTS),
+    *((name, "moa" if cell.training is None else "agon") for name, cell in VARIANTS.items()),
 )
 """Pairs of rows whose difference is estimated on the same problems."""

@@ -60,4 +60,6 @@ def _of_run(id: str, trained: Trained, *, seat: int, seats: int) -> Agent:
     path, policies = Path(id.removeprefix(RUN)), list(trained.policies.values())
     if path != trained.run:
         return trained.policy(path.name)
-    return Cascade(*policies[:2]) if seats == 1 and len(policies) > 1 else policies[seat % len(policies)]
+    if seats > 1 or len(policies) < 2:
+        return policies[seat % len(policies)]
+    return Cascade(*policies[:2], reveal=trained.config.contest_options().get("reveal", "draft"))

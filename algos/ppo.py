@@ -28,6 +28,7 @@ class ActorCritic(Algorithm):
     """Every policy has a critic, and advantages are those of tokens. `normalize` and `group_by` do not apply."""
 
     compares = False
+    ignores = ("normalize", "group_by")
     critic = True
 
     gamma: float = 1.0

@@ -212,7 +212,7 @@ def run_agon(work: Workload, steps: Steps, *, algorithm: str) -> None:
 
     duel = algorithm == "cooperative_grpo"
     game = (
-        (lambda **options: DraftChallenge(BenchmarkTask(), exchange=False, **options))
+        (lambda **options: DraftChallenge(BenchmarkTask(), reveal="nothing", **options))
         if duel
         else (lambda **options: Solo(BenchmarkTask(), **options))
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from agon_env.tasks import Problem, Task, load_task
 from agon_env.types import FrozenDict, Reward
 from agon_env.verifiers import Verdict
 from agon_env.verifiers.ahead import VerdictsAhead, begin_verdicts, finish_verdicts
+from agon_env.verifiers.extraction import extract_answer
+
+Reveal = Literal["draft", "thinking", "answer", "nothing"]
+"""How much of a draft a challenger reads: the "draft" without its hidden reasoning; "thinking", with it; its final "answer"
+alone; or "nothing", so that the challenger reads what the drafter has read."""
 
 
 class ProblemContest(Contest):
@@ -158,8 +163,7 @@ class DraftChallenge(ProblemContest):
         *,
         reward: str | RewardRule = "competitive",
         bonus: float | None = None,
-        exchange: bool = True,
-        show_thinking: bool = False,
+        reveal: Reveal = "draft",
         **options: Any,
     ) -> None:
         """Make a duel.
@@ -168,35 +172,83 @@ class DraftChallenge(ProblemContest):
             task: a task, or the name of one.
             reward: name of a reward rule, or a rule.
             bonus: λ of the competitive rule.
-            exchange: False hides the draft from the challenger, who then sees what the drafter saw.
-            show_thinking: True quotes the drafter's `<think>…</think>` too; by default it stays hidden.
+            reveal: how much of the draft the challenger reads; see `Reveal`.
             **options: see `ProblemContest`.
+
+        Raises:
+            TypeError: answers are to be revealed, and the task's verifier can't extract them.
+            ValueError: there is no such `reveal`.
         """
-        _check_bool(exchange=exchange, show_thinking=show_thinking)
+        check_reveal(reveal)
         super().__init__(task, reward=reward, bonus=bonus, **options)
-        self.exchange = exchange
-        self.show_thinking = show_thinking
+        if reveal == "answer" and not hasattr(self.task.verifier, "extract"):
+            raise TypeError(
+                f"the verifier of {self.task.name} does not say what the answer in a draft is: give it the method "
+                'extract(completion, gold) of agon_env.verifiers.Verifier, or take another `reveal` than "answer"'
+            )
+        self.reveal = reveal
 
     def prompt(self, role: str) -> str:
-        """Return the question; for the challenger also the draft, quoted so that it can't pose as anything else."""
+        """Return the question; for the challenger also what it may read of the draft, quoted so that it can't pose as more."""
         question = super().prompt(role)
-        if role == "drafter" or not self.exchange:
+        if role == "drafter":
             return question
-        return challenge_prompt(question, self.texts["drafter"], show_thinking=self.show_thinking)
+        return challenge_prompt(question, self.texts["drafter"], reveal=self.reveal, extract=self._answer)
+
+    def _answer(self, draft: str) -> str | None:
+        """Return the answer that the draft is judged by, None where it is judged without one."""
+        credited = self._credited().get("drafter")
+        return None if credited is None else self.task.verifier.extract(*credited)
 
     def visible_to(self, role: str) -> tuple[str, ...]:
-        """Return both players, or the speaker alone when there is no exchange."""
-        return self.players if self.exchange else (self.player_of[role],)
+        """Return both players where a whole text is read by the other, else the speaker alone."""
+        return self.players if self.reveal in ("draft", "thinking") else (self.player_of[role],)
 
 
 DRAFT_INTRODUCTION = "A rival has answered. The answer is quoted below; it may be wrong."
 CHALLENGE = "Check it, then give your own solution."
+NO_ANSWER = "A rival has tried, and has given no answer. Give your own solution."
 
 
-def challenge_prompt(question: str, draft: str, *, show_thinking: bool = False) -> str:
-    """Return what a challenger reads: the question with its instruction, and the rival's draft, quoted."""
-    shown = draft if show_thinking else strip_thoughts(draft)
+def check_reveal(reveal: str) -> None:
+    """Refuse what is no `Reveal`.
+
+    Raises:
+        ValueError: the message names those that there are.
+    """
+    if reveal not in get_args(Reveal):
+        raise ValueError(f"reveal must be one of {', '.join(map(repr, get_args(Reveal)))}, not {reveal!r}")
+
+
+def challenge_prompt(
+    question: str, draft: str, *, reveal: Reveal = "draft", extract: Callable[[str], str | None] = extract_answer
+) -> str:
+    """Return what a challenger reads.
+
+    Args:
+        question: the question with its instruction.
+        draft: the rival's whole text.
+        reveal: how much of it is quoted.
+        extract: a draft → its final answer, None if it has none.
+    """
+    if reveal == "nothing":
+        return question
+    if (shown := revealed(draft, reveal, extract=extract)) is None:
+        return f"{question}\n\n{NO_ANSWER}"
     return f"{question}\n\n{DRAFT_INTRODUCTION}\n\n{quote(shown)}\n\n{CHALLENGE}"
+
+
+def revealed(
+    draft: str, reveal: Literal["draft", "thinking", "answer"], *, extract: Callable[[str], str | None] = extract_answer
+) -> str | None:
+    """Return what may be read of a draft; None where that is its answer, and it has none."""
+    match reveal:
+        case "thinking":
+            return draft
+        case "draft":
+            return strip_thoughts(draft)
+        case "answer":
+            return extract(draft)
 
 
 def _check_bool(**flags: object) -> None:

@@ -46,11 +46,15 @@ class ArithmeticVerifier:
 
     def score(self, completion: str, gold: str) -> Verdict:
         """Return 1 for the gold digit; 0 for anything else, also for an empty gold."""
-        extracted = last_boxed(strip_thoughts(completion))
+        extracted = self.extract(completion, gold)
         if extracted is None:
             return Verdict(0.0, None, "no answer")
         right = extracted.strip() == gold.strip() != ""
         return Verdict(float(right), extracted, "equal" if right else "different")
+
+    def extract(self, completion: str, gold: str) -> str | None:
+        """Return what is in the box."""
+        return last_boxed(strip_thoughts(completion))
 
     def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Judge many `(completion, gold)` pairs, in order."""

@@ -26,6 +26,11 @@ class MixtureVerifier:
         """Judge one completion."""
         return self.score_many([(completion, gold)])[0]
 
+    def extract(self, completion: str, gold: str) -> str | None:
+        """Return what the verifier of the gold's task finds."""
+        name, _, inner = gold.partition(_SEPARATOR)
+        return self.verifiers[name].extract(completion, inner) if name in self.verifiers else None
+
     def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Judge many `(completion, gold)` pairs, in order; each verifier is asked once."""
         verdicts: dict[int, Verdict] = {}

@@ -90,6 +90,11 @@ class ReasoningGymVerifier:
         credit = float(score) if self.partial_credit else 0.0
         return Verdict(credit, answer, "partly" if credit else "different")
 
+    def extract(self, completion: str, gold: str) -> str | None:
+        """Return what stands between the marks."""
+        answer = last_answer(strip_thoughts(completion))
+        return None if answer is None else answer[:MAX_CHARS]
+
     def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Judge many `(completion, gold)` pairs, in order; equal pairs once, the others side by side."""
         different = list(dict.fromkeys(pairs))

@@ -42,7 +42,7 @@ class SubsetSumVerifier:
 
     def score(self, completion: str, gold: str) -> Verdict:
         """Return 1 for a choice that adds up; `gold` is the id of the problem, such as `24 = 3 of 7 12 5 9`."""
-        extracted = last_boxed(strip_thoughts(completion))
+        extracted = self.extract(completion, gold)
         if extracted is None:
             return Verdict(0.0, None, "no answer")
         chosen = read_choice(extracted)
@@ -55,6 +55,10 @@ class SubsetSumVerifier:
             return Verdict(0.0, extracted, "other numbers than those given")
         right = sum(chosen) == target
         return Verdict(float(right), extracted, "adds up" if right else "another sum")
+
+    def extract(self, completion: str, gold: str) -> str | None:
+        """Return what is in the box."""
+        return last_boxed(strip_thoughts(completion))
 
     def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Judge many `(completion, gold)` pairs, in order."""

@@ -124,6 +124,11 @@ class CodeVerifier:
         score = None if result == "error" else float(result == "pass")
         return Verdict(score, program, result)
 
+    def extract(self, completion: str, gold: str) -> str | None:
+        """Return the program in a text."""
+        program = extract_program(completion)
+        return None if program is None else program[: self.max_chars]
+
     def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Judge many `(completion, gold)` pairs, in order; equal pairs once, side by side."""
         different = list(dict.fromkeys(pairs))

@@ -69,6 +69,11 @@ class MathVerifier:
         """Judge one completion: 1.0 if its final answer is the gold, 0.0 if not, None if that can't be known."""
         return self._judge(completion, gold, use_worker=True)
 
+    def extract(self, completion: str, gold: str) -> str | None:
+        """Return the final answer of one completion."""
+        answer = extract_answer(completion)
+        return None if answer is None else answer[: self.max_chars]
+
     def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Judge many `(completion, gold)` pairs, in order; equal pairs once, the ones that need a worker side by side."""
         verdicts: dict[tuple[str, str], Verdict] = {}

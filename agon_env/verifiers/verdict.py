@@ -28,6 +28,10 @@ class Verifier(Protocol):
         """Judge one completion."""
         ...
 
+    def extract(self, completion: str, gold: str) -> str | None:
+        """Return the final answer that `score` would judge, cut where it is too long; None if there is none."""
+        ...
+
     def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Judge many `(completion, gold)` pairs, in order."""
         ...

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agents.adapters import BASE
 from agents.policy import LLMPolicy
+from agon_env.games.draft_challenge import Reveal
 from algos.errors import ConfigError
 from algos.policies import make_policy
 from algos.trained import Trained
@@ -20,8 +21,8 @@ class ServedModel:
 
     name: str
     speakers: tuple[LLMPolicy, ...]
-    show_thinking: bool = False
-    """Whether the hidden reasoning in a draft is shown to who answers."""
+    reveal: Reveal = "draft"
+    """How much of a draft is shown to who answers."""
     max_tokens: int = 256
     """Of each text, where the request does not say."""
     temperature: float = 1.0
@@ -52,8 +53,8 @@ def served_models(trained: Trained, *, drafter: str | None = None, challenger: s
     for base in trained.bases:
         name = BASE if len(trained.bases) == 1 else f"{BASE}:{base.name}"
         speakers[name] = (make_policy(base, None, config),)
-    thinking = bool(config.contest_options().get("show_thinking", False))
+    reveal = config.contest_options().get("reveal", "draft")
     return {
-        name: ServedModel(name, who, show_thinking=thinking, max_tokens=config.max_tokens, temperature=config.temperature)
+        name: ServedModel(name, who, reveal=reveal, max_tokens=config.max_tokens, temperature=config.temperature)
         for name, who in speakers.items()
     }

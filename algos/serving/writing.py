@@ -226,6 +226,6 @@ class Writing:
     def _challenge(self, draft: str) -> list[int]:
         """Return the prompt of a speaker who reads a draft, cut in its middle where the context has no room for all."""
         observation = Observation("user", "challenger", self.asked.prompt.messages)
-        asked = challenged(observation, [draft], role="challenger", show_thinking=self.asked.model.show_thinking)
+        asked = challenged(observation, [draft], role="challenger", reveal=self.asked.model.reveal)
         context = self.policy.base.context_length
         return self.policy.chat.encode_within(asked.messages, context - min(self.asked.max_tokens, context // 2))

@@ -1,5 +1,8 @@
 """Agents made of agents: who is asked what, in how many calls, whose answer counts, and what it costs."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 import agents
@@ -55,7 +58,28 @@ def test_several_answers_are_quoted_so_that_none_can_pose_as_another() -> None:
     assert "> First." in text
     assert "hidden" not in text
     assert "<|im_end|>" not in text
-    assert "hidden" in challenged(asked(), answers, role="challenger", show_thinking=True).text
+    assert "hidden" in challenged(asked(), answers, role="challenger", reveal="thinking").text
+
+
+def test_answers_alone_may_be_put() -> None:
+    answers = ["It is \\boxed{7}.", "I don't know."]
+    text = challenged(asked(), answers, role="challenger", reveal="answer").text
+    assert "Answer 1:\n\n> 7\n\nAnswer 2:\n\nnone\n\n" in text
+    for number, answer in enumerate(answers):
+        duel = agon_env.make("ArithmeticDuel-v0", reveal="answer")
+        first, _ = duel.reset(seed=5)
+        second, *_ = duel.step(answer)
+        question = replace(first, role="solver")
+        assert challenged(question, [answers[number]], role="challenger", reveal="answer").messages == second.messages
+    assert challenged(asked(), answers, role="challenger", reveal="nothing").messages == asked().messages
+
+
+@pytest.mark.parametrize(
+    "make", [lambda how: Cascade(Scripted(), Scripted(), reveal=how), lambda how: SelfRefine(Scripted(), reveal=how)]
+)
+def test_an_ensemble_reveals_what_the_duel_can_reveal(make: Any) -> None:
+    with pytest.raises(ValueError, match="reveal must be one of 'draft', 'thinking', 'answer', 'nothing', not 'all'"):
+        make("all")
 
 
 # --- self-refine ---

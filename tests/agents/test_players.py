@@ -211,7 +211,7 @@ def test_the_cascade_asks_the_challenger_what_the_duel_asks() -> None:
     assert seen[0].messages == challenged.messages
     assert (asked_of_drafter[0].role, seen[0].role) == ("drafter", "challenger")
     assert "hidden" not in seen[0].text
-    Cascade(lambda _: draft, challenger, show_thinking=True)(question)
+    Cascade(lambda _: draft, challenger, reveal="thinking")(question)
     assert "hidden" in seen[1].text
 
 

@@ -70,7 +70,7 @@ def test_envs_keeps_ids_whole_and_large_namespaces_short(
     assert "LargeTest/*" in shown
     assert f"{len(large)} contests" in shown
     assert not any(id in shown for id in large)
-    assert "exchange" in shown
+    assert "reveal" in shown
 
 
 def test_eval_judges_on_as_many_problems_as_the_run_and_needs_a_step(

@@ -1,6 +1,7 @@
 """The table of the paper in small: every row is trained and judged, what is finished is not done again."""
 
 import dataclasses
+import importlib.metadata
 import io
 import json
 from pathlib import Path
@@ -86,14 +87,27 @@ def test_a_second_call_does_nothing_again_and_a_lost_cell_is_judged_again(finish
     folder = Path(finished.output_dir)
     cells = {file: file.stat().st_mtime_ns for file in (folder / "cells").iterdir()}
     runs = {file: file.stat().st_mtime_ns for file in (folder / "runs").glob("*/*")}
-    before = (folder / "results.json").read_text(encoding="utf-8")
+    before = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    run_matrix(finished, console=quiet())
+    assert json.loads((folder / "results.json").read_text(encoding="utf-8")) == before
     lost = folder / "cells" / "agon-seed1.json"
     lost.unlink()
     run_matrix(finished, console=quiet())
     changed = {file for file in cells if file.stat().st_mtime_ns != cells[file]}
     assert changed == {lost}
     assert {file: file.stat().st_mtime_ns for file in (folder / "runs").glob("*/*")} == runs
-    assert (folder / "results.json").read_text(encoding="utf-8") == before
+    after = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    assert after.pop("sessions")[:-1] == before.pop("sessions")
+    assert after == before
+
+
+def test_the_results_say_where_they_come_from(finished: MatrixConfig) -> None:
+    results = json.loads((Path(finished.output_dir) / "results.json").read_text(encoding="utf-8"))
+    made = results["sessions"][0]
+    assert made["versions"]["torch"] == importlib.metadata.version("torch")
+    assert made["machine"]["cores"] >= 1
+    assert made["command"]
+    assert made["source"].keys() == {"code", "folder"}
 
 
 def test_another_matrix_does_not_go_into_the_same_folder(finished: MatrixConfig) -> None:
@@ -140,7 +154,13 @@ def test_rows_and_numbers_that_can_not_be_are_refused() -> None:
         ({"rows": ()}, "at least one row"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"train": dataclasses.replace(TINY, env="ArithmeticSolo-v0")}, "no Duel in its name"),
-        ({"train": dataclasses.replace(TINY, rival_models=("smollm2-135m",))}, r"leave out train\.rival_models"),
+        ({"rows": ("agon_two_bases",)}, r"name the second one, train\.rival_models"),
+        (
+            {"rows": ("agon_nested",), "train": dataclasses.replace(TINY, group_size=5)},
+            "would generate 8 .* = 10 as",
+        ),
+        ({"rows": ("agon",), "train": dataclasses.replace(TINY, answers=2)}, "agon would generate 24 .* = 16 as"),
+        ({"rows": ("agon_shared",), "train": dataclasses.replace(TINY, group_size=1, answers=2)}, "a group needs two turns"),
         ({"train": dataclasses.replace(TINY, opponent="pool:recent")}, r"leave out train\.opponent"),
         ({"train": dataclasses.replace(TINY, optim=OptimConfig(schedule="linear"))}, r"leave out train\.optim\.schedule"),
     ):
@@ -179,6 +199,8 @@ def test_a_variant_changes_one_thing_of_the_method() -> None:
     method = config.run_config("agon", 0).to_dict()
     for name, changed in {
         "agon_bonus_1": {"env_options"},
+        "agon_answer": {"env_options"},
+        "agon_pool": {"opponent", "opponent_share", "snapshot_every"},
         "agon_shared": {"group_size", "answers"},
         "agon_nested": {"group_size", "answers"},
         "agon_by_draft": {"group_size", "answers", "group_by"},
@@ -190,9 +212,22 @@ def test_a_variant_changes_one_thing_of_the_method() -> None:
         assert {key for key in variant if variant[key] != method[key]} - {"name"} == changed
 
 
+def test_a_row_may_show_less_of_a_draft_when_it_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+
+    def look(make: Any, *args: Any, **kwargs: Any) -> Any:
+        shown.append(make().reveal)
+        return evaluate(make, *args, **kwargs)
+
+    monkeypatch.setattr("algos.matrix.evaluate", look)
+    for name in ("moa", "moa_answer"):
+        judge(SMALL, ROWS[name], run=None, seed=0)
+    assert shown == ["draft", "answer"]
+
+
 def test_fresh_problems_are_asked_for_by_options_of_the_contest() -> None:
-    usual = judge(SMALL, "single", run=None, seed=0)
-    fresh = judge(dataclasses.replace(SMALL, held_out_options=("seed=1",)), "single", run=None, seed=0)
+    usual = judge(SMALL, CELLS["zero_shot"], run=None, seed=0)
+    fresh = judge(dataclasses.replace(SMALL, held_out_options=("seed=1",)), CELLS["zero_shot"], run=None, seed=0)
     assert len(usual["problems"]) == len(fresh["problems"]) == SMALL.problems
     assert not set(usual["problems"]) & set(fresh["problems"])
 
@@ -208,6 +243,6 @@ def test_policies_with_seats_of_their_own_keep_them_when_they_are_judged(
         return found, contests
 
     monkeypatch.setattr("algos.matrix.evaluate", spy)
-    for deployment in ("fixed_cascade", "cascade"):
-        judge(finished, deployment, run=Path(finished.output_dir) / "runs" / "agon-seed0", seed=0)
+    for name in ("agon_fixed", "agon"):
+        judge(finished, ROWS[name], run=Path(finished.output_dir) / "runs" / "agon-seed0", seed=0)
     assert drafters == [{"alice"}, {"alice", "bob"}]

@@ -70,7 +70,7 @@ def test_a_person_plays_and_types_several_lines(
 
 
 def test_one_name_is_everybodys_and_options_reach_the_contest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["play", "ArithmeticDuel-v0", "--players", "oracle", "--env-options", "difficulty=2", "exchange=false"]) == 0
+    assert cli.run(["play", "ArithmeticDuel-v0", "--players", "oracle", "--env-options", "difficulty=2", "reveal=nothing"]) == 0
     shown = capsys.readouterr().out
     assert shown.count("a draw") == 1
     assert "A rival has answered" not in shown

@@ -330,8 +330,8 @@ def test_options_are_read_as_json_or_as_python() -> None:
     options = ("a=true", "b=False", "c=.5", "d=[1, 2]", "e=word", "f=None")
     config = dataclasses.replace(TINY, env_options=options)
     assert config.contest_options() == {"a": True, "b": False, "c": 0.5, "d": [1, 2], "e": "word", "f": None}
-    run = Run.of(dataclasses.replace(FAST, env_options=("exchange=False",)))
-    assert run.contest.exchange is False
+    run = Run.of(dataclasses.replace(FAST, env_options=("reveal=nothing",)))
+    assert run.contest.reveal == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,9 @@ def test_options_are_read_as_json_or_as_python() -> None:
     [
         ({"env": "ArithmeticSolo-v0", "algorithm": "grpo", "group_size": 1, "answers": 8}, "group_size instead of answers=8"),
         ({"group_by": "position"}, "answers must be at least 2"),
-        ({"env_options": ("exchange=maybe",)}, "exchange must be True or False"),
+        ({"env_options": ("reveal=maybe",)}, "reveal must be one of"),
+        ({"algorithm": "reinforce", "normalize": "mean"}, "normalize has no effect with reinforce"),
+        ({"algorithm": "competitive_ppo", "group_by": "position"}, "group_by has no effect with competitive_ppo"),
     ],
 )
 def test_runs_that_can_not_learn_what_they_say_are_refused(changes: dict[str, object], message: str) -> None:

@@ -3,7 +3,9 @@
 import dataclasses
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,13 +14,18 @@ from learner_fixtures import tiny_tokenizer as word_tokenizer
 from rich.console import Console
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from algos.config import TINY
 from algos.console import RunConsole
 from algos.errors import ConfigError
+from algos.evaluate import evaluate
+from algos.export import Export, export
+from algos.matrix import MatrixConfig, run_matrix
 from algos.policies import same_tokens
 from algos.run import Run
+from algos.serving.models import served_models
+from algos.trained import load_trained
 from algos.trainer import train
 
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}{% if add_generation_prompt %}> {% endif %}"
@@ -130,3 +137,45 @@ def test_a_model_that_is_named_twice_is_loaded_once(config) -> None:
 def test_one_policy_has_no_rival_to_give_a_model_to(config) -> None:
     with pytest.raises(ConfigError, match="rival_models names 1 models"):
         Run.of(dataclasses.replace(config, algorithm="grpo"))
+
+
+@pytest.fixture(scope="module")
+def trained(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = dataclasses.replace(TINY, rival_models=(str(llama),), problems=1, group_size=2, max_tokens=8, lora_rank=2, steps=1)
+    config = dataclasses.replace(config, eval_problems=0, output_dir=str(tmp_path_factory.mktemp("runs")))
+    return train(config, console=quiet())
+
+
+def test_each_policy_is_exported_for_its_base(trained: Path, llama: Path, tmp_path: Path) -> None:
+    export(Export.of(trained, tmp_path), merge=True)
+    merged = {name: AutoModelForCausalLM.from_pretrained(tmp_path / f"{name}-merged") for name in ("alice", "bob")}
+    assert [type(model).__name__ for model in merged.values()] == ["Qwen3ForCausalLM", "LlamaForCausalLM"]
+    settings = json.loads((tmp_path / "bob" / "adapter_config.json").read_text(encoding="utf-8"))
+    assert settings["base_model_name_or_path"] == str(llama)
+
+
+def test_the_pair_and_both_bases_are_served(trained: Path, llama: Path) -> None:
+    models = served_models(load_trained(trained))
+    assert set(models) == {"pair", "alice", "bob", "base:embedded", f"base:{llama}"}
+    drafter, challenger = models["pair"].speakers
+    assert (type(drafter.base.model).__name__, type(challenger.base.model).__name__) == ("Qwen3ForCausalLM", "LlamaForCausalLM")
+
+
+def test_rows_of_the_matrix_train_and_are_judged_on_two_bases(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common = dataclasses.replace(TINY, env_options=("difficulty=2",), problems=1, group_size=2, max_tokens=8, lora_rank=2)
+    rows = ("moa", "moa_two_bases", "agon", "agon_two_bases")
+    config = MatrixConfig(dataclasses.replace(common, rival_models=(str(llama),)), seeds=1, budget=40, problems=4, rows=rows)
+    played = []
+
+    def look(make: Any, players: Mapping[str, Any], **kwargs: Any) -> Any:
+        played.append(len({player.base.name for player in players.values()}))
+        return evaluate(make, players, **kwargs)
+
+    monkeypatch.setattr("algos.matrix.evaluate", look)
+    results = run_matrix(dataclasses.replace(config, output_dir=str(tmp_path)), console=quiet())
+    assert played == [1, 2, 1, 2]
+    assert {(d["row"], d["minus"]) for d in results["differences"]} == {("moa_two_bases", "moa"), ("agon_two_bases", "agon")}
+    bases = {name: load_trained(tmp_path / "runs" / f"{name}-seed0").bases for name in ("agon", "agon_two_bases")}
+    assert {name: len(found) for name, found in bases.items()} == {"agon": 1, "agon_two_bases": 2}

@@ -32,8 +32,9 @@ def test_every_registered_contest_keeps_the_rules(id):
         lambda: Nim(players=("x", "y"), roles={"x": "second", "y": "first"}),
         lambda: Solo(Doubling()),
         lambda: DraftChallenge(Doubling()),
-        lambda: DraftChallenge(Doubling(), reward="zero_sum", exchange=False),
-        lambda: DraftChallenge(Doubling(), reward="cooperative", show_thinking=True, credit_truncated=True),
+        lambda: DraftChallenge(Doubling(), reward="zero_sum", reveal="nothing"),
+        lambda: DraftChallenge(Doubling(), reveal="answer"),
+        lambda: DraftChallenge(Doubling(), reward="cooperative", reveal="thinking", credit_truncated=True),
     ],
 )
 def test_the_games_keep_the_rules_in_every_setting(make):
@@ -63,6 +64,14 @@ class IsOverAtOnce(Nim):
 class SpeaksAsNobody(Nim):
     def prompt(self, role):
         return [{"role": "referee", "content": "Go."}]
+
+
+class ShowsWhatIsHidden(DraftChallenge):
+    def __init__(self):
+        super().__init__(Doubling())
+
+    def visible_to(self, role):
+        return (self.player_of[role],)
 
 
 class CountsLooks(Nim):
@@ -239,6 +248,7 @@ class HasAFalseOracle(Solo):
         (HasNoRange, "check_declarations", "score_range"),
         (IsOverAtOnce, "check_declarations", "next_role()"),
         (SpeaksAsNobody, "check_prompts", "system, user or assistant"),
+        (ShowsWhatIsHidden, "check_hidden_texts", "leave it out of prompt()"),
         (CountsLooks, "check_observe_is_pure", "make them pure"),
         (Remembers, "check_reset_forgets", "setup()"),
         (IgnoresTheSeed, "check_seeds", "setup's rng"),

@@ -282,8 +282,8 @@ def test_an_unknown_argument_is_named_with_the_accepted_ones():
 
 
 def test_a_spec_knows_the_arguments_of_its_contest():
-    assert {"task", "exchange", "reward", "players"} <= set(spec("ArithmeticDuel-v0").option_names())
-    assert "exchange" not in spec("ArithmeticSolo-v0").option_names()
+    assert {"task", "reveal", "reward", "players"} <= set(spec("ArithmeticDuel-v0").option_names())
+    assert "reveal" not in spec("ArithmeticSolo-v0").option_names()
 
 
 class Race(Echo):
@@ -329,7 +329,7 @@ def test_the_embedded_sample_is_named_in_a_warning_at_each_make_and_in_info(id):
 
 
 def test_a_spec_survives_json():
-    original = make("ArithmeticDuel-v0", bonus=0.25, exchange=False).spec
+    original = make("ArithmeticDuel-v0", bonus=0.25, reveal="nothing").spec
     back = ContestSpec.from_json(original.to_json())
     assert back == original
     assert back.make().spec == original

@@ -18,10 +18,13 @@ class LastWordVerifier:
 
     def score(self, completion: str, gold: str) -> Verdict:
         self.calls += 1
-        extracted = completion.split()[-1] if completion.split() else None
+        extracted = self.extract(completion, gold)
         if extracted == "unscorable":
             return Verdict(None, extracted, "timeout")
         return Verdict(float(extracted == gold), extracted, "equal" if extracted == gold else "different")
+
+    def extract(self, completion: str, gold: str) -> str | None:
+        return completion.split()[-1] if completion.split() else None
 
     def score_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         return [self.score(completion, gold) for completion, gold in pairs]
