@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 SNAPSHOTS = "snapshots.safetensors"
 CRITIC = "critic"
+PARTIAL = ".partial"
+"""What the name of a checkpoint that is being written ends with."""
 
 _STEP = re.compile(r"step-(\d+)")
 
@@ -52,9 +54,9 @@ def save_checkpoint(run: Run, folder: Path, *, logged: Mapping[str, int] | None 
     parent = folder / "checkpoint"
     final = parent / f"step-{run.step}"
     if not _is_sound(final):  # else it is that of a run that was resumed and has done nothing since
-        aside = final.with_name(f"{final.name}.partial")
+        aside = final.with_name(final.name + PARTIAL)
         for left_over in (aside, final):
-            shutil.rmtree(left_over, ignore_errors=True)
+            _remove(left_over)
         aside.mkdir(parents=True)
         _write(run, aside, logged or {})
         seal(aside, version=version("agon-env"))
@@ -63,8 +65,8 @@ def save_checkpoint(run: Run, folder: Path, *, logged: Mapping[str, int] | None 
     done = [path for path in checkpoints(folder) if step_of(path) <= run.step]  # later ones are damaged and were passed over
     kept = {*done[-keep:], *(path for path in [best_checkpoint(run, folder)] if path is not None)}
     for other in parent.iterdir():
-        if other not in kept:
-            shutil.rmtree(other)
+        if _STEP.fullmatch(other.name.removesuffix(PARTIAL)) and other not in kept:  # the rest is not ours
+            _remove(other)
 
 
 def load_checkpoint(run: Run, folder: Path, *, on_skip: Callable[[str], None] = warnings.warn) -> dict[str, int]:
@@ -127,6 +129,14 @@ def _folders(folder: Path) -> list[Path]:
     """Return what has the name of a checkpoint, the oldest first; one without a manifest was damaged, or is from elsewhere."""
     found = [path for path in (folder / "checkpoint").glob("step-*") if _STEP.fullmatch(path.name) and path.is_dir()]
     return sorted(found, key=step_of)
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint, or whatever lies in its place."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _is_sound(checkpoint: Path) -> bool:

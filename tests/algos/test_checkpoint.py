@@ -73,6 +73,24 @@ def test_t58_the_old_checkpoint_stays_until_the_new_one_is_complete(tmp_path, mo
     assert same(weights(again), weights(run))
 
 
+def test_what_lies_among_the_checkpoints_is_left_alone_and_what_is_in_their_place_goes(tmp_path):
+    run = tiny_run("alice")
+    parent = tmp_path / "checkpoint"
+    (parent / "my adapters").mkdir(parents=True)
+    for name in ("notes.txt", ".DS_Store", "step-1", "step-2.partial", "step-0"):
+        (parent / name).write_text("a file", encoding="utf-8")
+    (parent / "step-7").symlink_to(parent / "my adapters")
+    for _ in range(2):
+        advance(run)
+        save_checkpoint(run, tmp_path, keep=1)
+    assert saved(tmp_path) == [".DS_Store", "my adapters", "notes.txt", "step-2"]
+    assert (parent / "notes.txt").read_text(encoding="utf-8") == "a file"
+    other = tiny_run("alice")
+    load_checkpoint(other, tmp_path)
+    assert other.step == 2
+    assert same(weights(run), weights(other))
+
+
 def test_without_a_checkpoint_a_run_begins_anew(tmp_path):
     run = tiny_run("alice")
     load_checkpoint(run, tmp_path)
