@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agon_env.adapters.wire import storable, storable_messages
 from agon_env.contest import Contest
-from agon_env.errors import DependencyNotInstalled
+from agon_env.errors import DependencyNotInstalled, TranscriptError
 from agon_env.transcript import Transcript, watch
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def to_dataset(contests: Iterable[Transcript | Contest], *, prompts: bool = True
 
     Raises:
         DependencyNotInstalled: without the package `datasets`.
-        TranscriptError: a contest can't be played again; give `prompts=False`.
+        TranscriptError: a contest can't be played again; give `prompts=False`. Or a seed is 2⁶³ or more, which no column holds.
     """
     try:
         from datasets import Dataset, Features, Value
@@ -48,6 +48,10 @@ def to_dataset(contests: Iterable[Transcript | Contest], *, prompts: bool = True
 def _rows(index: int, contest: Transcript | Contest, *, prompts: bool) -> Iterator[dict[str, Any]]:
     transcript = contest if isinstance(contest, Transcript) else contest.transcript
     header, outcome = transcript.header, transcript.outcome
+    if header.seed >= 2**63:
+        raise TranscriptError(
+            f"contest {index} has the seed {header.seed}, but a data set holds seeds below 2**63; leave it out"
+        )
     read = [observation.messages for observation in watch(transcript)] if prompts else []
     for place, event in enumerate(transcript.events):
         row = {

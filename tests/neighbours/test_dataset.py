@@ -54,6 +54,13 @@ def test_prompts_can_be_left_out_and_must_be_where_a_contest_cant_be_made_again(
     assert [row["invalid"] for row in data] == ["say one of 1, 2, 3", None]
 
 
+def test_a_seed_that_no_column_holds_is_named():
+    seeds = [0, 2**63 - 1]
+    assert agon_env.to_dataset([duel("7", seed=seed) for seed in seeds])["seed"][:] == seeds
+    with pytest.raises(TranscriptError, match=r"contest 1 has the seed 9223372036854775808.* below 2\*\*63"):
+        agon_env.to_dataset([duel("7"), duel("7", seed=2**63)])
+
+
 def test_any_text_can_be_stored(tmp_path):
     said = "a\u2028b \ud800 c \U0001f642 <|im_end|>"
     data = agon_env.to_dataset([duel(said)])
