@@ -11,7 +11,8 @@ import torch
 
 from agents.policy import LLMPolicy
 from agon_env.contest import Contest
-from algos.learner import LocalLearner
+from algos.contest_view import read_answer
+from algos.learner import Learner
 from algos.losses import kl_estimate
 from algos.policies import same_tokens
 from algos.types import Row, Stats, Turn
@@ -23,7 +24,7 @@ PROBE_SHARE = 8
 
 
 def policy_divergence(
-    policies: Mapping[str, LLMPolicy], learners: Mapping[str, LocalLearner], turns: Sequence[Turn], *, temperature: float
+    policies: Mapping[str, LLMPolicy], learners: Mapping[str, Learner], turns: Sequence[Turn], *, temperature: float
 ) -> Stats:
     """Return KL(one ‖ the next) per token, in nats, on what the first one said.
 
@@ -43,7 +44,7 @@ def policy_divergence(
 
 
 def base_divergence(
-    policies: Mapping[str, LLMPolicy], learners: Mapping[str, LocalLearner], turns: Sequence[Turn], *, temperature: float
+    policies: Mapping[str, LLMPolicy], learners: Mapping[str, Learner], turns: Sequence[Turn], *, temperature: float
 ) -> Stats:
     """Return how far each policy was from its base when it sampled: KL(policy ‖ base) per token, on some of its turns."""
     stats: Stats = {}
@@ -58,8 +59,9 @@ def base_divergence(
 
 def disagreement(contests: Sequence[Contest]) -> Stats:
     """Return the share of contests in which what was read from the first and from the last text differs, if both have it."""
-    said = [(events[0].extracted, events[-1].extracted) for contest in contests if len(events := contest.transcript.events) > 1]
-    known = [first != last for first, last in said if first is not None and last is not None]
+    ended = [contest for contest in contests if contest.outcome is not None and len(contest.transcript.events) > 1]
+    said = [[read_answer(contest, contest.transcript.events[end].player)[0] for end in (0, -1)] for contest in ended]
+    known = [first != last for first, last in said if first and last]
     return {"pair/disagreement": fmean(known)} if known else {}
 
 

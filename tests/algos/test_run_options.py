@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+import agon_env
 import algos.run as run_module
 from agents.sampling import Completion
-from algos.divergence import base_divergence, policy_divergence, probe_rows
+from agon_env.contest import Contest
+from algos.divergence import base_divergence, disagreement, policy_divergence, probe_rows
 from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
 from algos.optim import OptimConfig
@@ -158,3 +160,17 @@ def test_minibatches_are_drawn_anew_at_every_step(model: Path, monkeypatch: pyte
         for _ in range(3):
             run.advance()
     assert all(len(set(own)) == 3 and all(seed[0] == 7 for seed in own) for own in seeds.values())
+
+
+def test_disagreement_is_counted_where_both_have_answered() -> None:
+    def duel(*texts: str) -> Contest:
+        contest = agon_env.make("ArithmeticDuel-v0")
+        contest.reset(seed=0)
+        for text in texts:
+            contest.step(text)
+        return contest
+
+    same, other = duel("\\boxed{1}", "So \\boxed{1}"), duel("\\boxed{1}", "\\boxed{2}")
+    silent = duel("\\boxed{1}", "no idea")
+    assert disagreement([same, other, silent]) == {"pair/disagreement": 0.5}
+    assert disagreement([silent]) == {}
