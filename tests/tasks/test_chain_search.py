@@ -1,54 +1,15 @@
 """The family of chains that are to end with 0: one digit of ten is right, and it is found by trying."""
 
-import hashlib
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agon_env.errors import TaskError
 from agon_env.games.draft_challenge import DraftChallenge, Solo
-from agon_env.tasks import Task, load_task, split_of
 from agon_env.tasks.arithmetic import OPERANDS, Arithmetic, read_steps, results
 from agon_env.tasks.chain_search import ChainSearch, make_chain_search, write_tries
 
-ROOT = Path(__file__).parents[2]
 STEPS = st.lists(st.sampled_from([(o, d) for o in OPERANDS for d in OPERANDS[o]]), min_size=1, max_size=26)
-
-
-def digest() -> str:
-    problems = [ChainSearch(seed=3, difficulty=(1, 26), split="test")[i] for i in range(20)]
-    return hashlib.sha256(repr(problems).encode()).hexdigest()
-
-
-def test_it_is_a_task():
-    assert isinstance(load_task("chain_search"), Task)
-    assert load_task("chain_search", difficulty=6) is load_task("chain_search", difficulty=6)
-
-
-def test_same_seed_and_index_same_problem():
-    assert ChainSearch(seed=1)[7] == ChainSearch(seed=1)[7]
-    assert ChainSearch(seed=1)[7] != ChainSearch(seed=2)[7]
-    assert len({ChainSearch()[i].id for i in range(200)}) == 200
-
-
-def test_same_problems_in_another_process():
-    script = "from tests.tasks.test_chain_search import digest; print(digest())"
-    environment = os.environ | {"PYTHONHASHSEED": "12345"}
-    other = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, cwd=ROOT, check=True
-    )
-    assert other.stdout.strip() == digest()
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_splits_follow_the_hash_of_the_question(split):
-    assert {split_of(ChainSearch(split=split)[i].question) for i in range(100)} == {split}
 
 
 @given(STEPS)
@@ -101,19 +62,6 @@ def test_nothing_but_the_digit_is_credited(box):
     problem = make_chain_search([("*", 7), ("-", 9), ("+", 8)])
     assert ChainSearch().verifier.score(rf"\boxed{{{box}}}", problem.answer).score == 0.0
     assert ChainSearch().verifier.score(rf"\boxed{{{box}}} no, \boxed{{ 3 }}", problem.answer).score == 1.0
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"difficulty": wrong} for wrong in (0, 27, (8, 5), "abc", 8.0, True, None, (8,), (4.5, 6))),
-        *({"split": wrong} for wrong in ("dev", None)),
-        *({"seed": wrong} for wrong in (-1, 2**64, True, "0")),
-    ],
-)
-def test_bad_options_are_refused(options):
-    with pytest.raises(TaskError, match=next(iter(options))):
-        ChainSearch(**options)
 
 
 def test_a_draft_may_be_repeated():

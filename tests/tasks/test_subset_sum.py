@@ -1,11 +1,6 @@
 """The subset-sum family: every problem has an answer, every answer that adds up is credited, nothing else is."""
 
-import hashlib
-import os
-import subprocess
-import sys
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +9,6 @@ from hypothesis import strategies as st
 
 from agon_env.errors import TaskError
 from agon_env.games.draft_challenge import DraftChallenge, Solo
-from agon_env.tasks import Task, load_task, split_of
 from agon_env.tasks.subset_sum import (
     GREATEST,
     MAX_DIFFICULTY,
@@ -27,38 +21,7 @@ from agon_env.tasks.subset_sum import (
     write_attempt,
 )
 
-ROOT = Path(__file__).parents[2]
 GOLD = "24 = 3 of 7 12 5 9 3 8"
-
-
-def digest() -> str:
-    problems = [SubsetSum(seed=3, difficulty=(4, 12), split="test")[i] for i in range(20)]
-    return hashlib.sha256(repr(problems).encode()).hexdigest()
-
-
-def test_it_is_a_task():
-    assert isinstance(load_task("subset_sum"), Task)
-    assert load_task("subset_sum", difficulty=9, terms=4) is load_task("subset_sum", difficulty=9, terms=4)
-
-
-def test_same_seed_and_index_same_problem():
-    assert SubsetSum(seed=1)[7] == SubsetSum(seed=1)[7]
-    assert SubsetSum(seed=1)[7] != SubsetSum(seed=2)[7]
-    assert len({SubsetSum()[i].id for i in range(200)}) == 200
-
-
-def test_same_problems_in_another_process():
-    script = "from tests.tasks.test_subset_sum import digest; print(digest())"
-    environment = os.environ | {"PYTHONHASHSEED": "12345"}
-    other = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, cwd=ROOT, check=True
-    )
-    assert other.stdout.strip() == digest()
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_splits_follow_the_hash_of_the_question(split):
-    assert {split_of(SubsetSum(split=split)[i].question) for i in range(100)} == {split}
 
 
 @pytest.mark.parametrize("terms", [2, 3, 4, 5])
@@ -172,18 +135,10 @@ def test_an_attempt_shows_what_is_left():
     assert write_attempt(24, [9, 3, 8]) == "24 - 9 = 15 - 3 = 12 - 8 = 4"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"difficulty": wrong} for wrong in (3, MAX_DIFFICULTY + 1, (8, 5), "abc", 8.0, True, None, (8,), (4.5, 6))),
-        *({"terms": wrong} for wrong in (1, 6, 2.0, True, "3", None)),
-        *({"split": wrong} for wrong in ("dev", None)),
-        *({"seed": wrong} for wrong in (-1, 2**64, True, "0")),
-    ],
-)
-def test_bad_options_are_refused(options):
-    with pytest.raises(TaskError, match=next(iter(options))):
-        SubsetSum(**options)
+@pytest.mark.parametrize("terms", [1, 6, 2.0, True, "3", None])
+def test_bad_terms_are_refused(terms):
+    with pytest.raises(TaskError, match="terms"):
+        SubsetSum(terms=terms)
 
 
 def test_more_terms_need_more_numbers():
