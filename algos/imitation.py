@@ -32,7 +32,8 @@ class Imitation:
     steps: int = 0
     """How many; each on as many contests as a training step has. 0: none."""
     player: Literal["random", "oracle"] = "random"
-    """Whom to imitate: "random" draws from the game's `legal_texts`, "oracle" plays its `solution`."""
+    """Whom to imitate: "random" draws from the game's `legal_texts`, "oracle" plays its `solution`. Roles that may say anything
+    learn nothing from "random", whose texts are noise there."""
 
     def __post_init__(self) -> None:
         if self.steps < 0:
@@ -78,7 +79,9 @@ def demonstrate(run: Run, step: int) -> list[tuple[Observation, Action]]:
     while not contests.done:
         waiting = contests.pending()
         actions = player.act(list(waiting.values()))
-        shown += zip(waiting.values(), actions, strict=True)
+        for (index, seen), action in zip(waiting.items(), actions, strict=True):
+            if config.imitation.player == "oracle" or contests.envs[index].legal_texts(seen.role):
+                shown.append((seen, action))
         contests.step(dict(zip(waiting, actions, strict=True)))
     return shown
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, ClassVar
 
@@ -28,9 +28,14 @@ class AdversarialTaboo(Contest):
     rounds = 5
     option_names = frozenset({"word"})
 
+    def __init__(self, *, words: Sequence[str] = (), **options: Any) -> None:
+        """Make a contest; where `words` are given, the secret is one of them, and both players know that."""
+        super().__init__(**options)
+        self.words = tuple(words)
+
     def setup(self, rng: np.random.Generator, options: Mapping[str, Any]) -> None:
         """Draw the word, or take it from the options."""
-        self.word: str = str(options.get("word") or WORDS[rng.integers(len(WORDS))]).lower()
+        self.word = str(options.get("word") or rng.choice(self.words or WORDS)).lower()
         self.said: list[tuple[str, str]] = []
         self.winner: str | None = None
         self.how = "nobody said or guessed the word"
@@ -42,13 +47,16 @@ class AdversarialTaboo(Contest):
     def prompt(self, role: str) -> str:
         """Return the rules as the role knows them, and what was said."""
         rules = (
-            f"The secret word is {self.word}. Talk so that your rival says it without noticing. If you say it, or your rival "
-            "guesses it, you lose."
+            f"The secret word is {self.word}. You win if your rival says it unawares; you lose if you say it or it is guessed."
             if role == "attacker"
-            else "Your rival wants you to say a secret word, which you don't know. If you say it unawares, you lose. If you "
-            'know it, say "I guess" and the word; you may guess once, and a wrong guess loses.'
+            else 'You lose if you say the secret word. You may guess it once by "I guess" and the word: that wins or loses.'
         )
-        return "\n\n".join([rules, *conversation(self.said, role), "What do you say?"])
+        known = f"It is one of {', '.join(self.words)}. " if self.words else ""
+        return "\n\n".join([rules, *conversation(self.said, role), f"{known}What do you say?"])
+
+    def legal_texts(self, role: str) -> list[str] | None:
+        """Return the words and the guesses, where both know the words; any other text is legal too."""
+        return [*self.words, *(f"I guess {word}" for word in self.words if role == "defender")] or None
 
     def apply(self, role: str, text: str) -> str | None:
         """Take what is said, without hidden thoughts; it may end the contest."""

@@ -45,6 +45,9 @@ class Bandit(agon_env.Contest):
     def score(self) -> dict[str, float | None]:
         return {role: pays(text) for role, text in self.pulled.items()}
 
+    def solution(self, role: str) -> str:
+        return "w9"
+
 
 class Alone(Bandit):
     """One player pulls an arm."""

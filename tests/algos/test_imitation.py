@@ -51,7 +51,7 @@ def test_the_learning_rate_decays_over_imitation_and_steps_together() -> None:
 def test_the_gradient_is_that_of_cross_entropy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bandit.registered():
         config = bandit.config(bandit.save_model(tmp_path), "competitive_grpo", env="tests/Bandit-v0")
-        run = Run.of(dataclasses.replace(config, imitation=Imitation(steps=1)))
+        run = Run.of(dataclasses.replace(config, imitation=Imitation(steps=1, player="oracle")))
         grads: dict[str, list[torch.Tensor]] = {}
 
         def keep(policy: LLMPolicy) -> dict[str, float]:
@@ -80,6 +80,15 @@ def test_demonstrations_follow_from_the_seed_and_differ_from_step_to_step() -> N
     shown = [[(obs.text, action.text) for obs, action in demonstrate(run, step)] for step in (0, 0, 1)]
     assert shown[0] == shown[1] != shown[2]
     assert {text for _, text in shown[0]} <= {"1", "2"}
+
+
+def test_a_role_that_may_say_anything_does_not_learn_noise() -> None:
+    run = Run.of(dataclasses.replace(SMALL, env="ProverVerifier-v0", swap_roles=False, imitation=Imitation(steps=1)))
+    assert {obs.role for obs, _ in demonstrate(run, 0)} == {"verifier"}
+    prover = [parameter.clone() for parameter in run.policies["alice"].parameters()]
+    (loss,) = imitate(run)
+    assert loss.keys() == {"bob"}
+    assert all(map(torch.equal, prover, run.policies["alice"].parameters()))
 
 
 def test_the_oracle_can_be_imitated_and_a_game_without_one_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +19,11 @@ from agon_env.games.kuhn_equilibrium import (
     value,
 )
 from agon_env.games.kuhn_poker import CARDS, moves_after
-from agon_env.games.proposer_solver import evaluate
+from agon_env.games.negotiation import THINGS
+from agon_env.games.posed import KINDS, Sums
 from agon_env.games.speech import chosen, conversation
 from agon_env.games.taboo import WORDS
+from agon_env.tasks.arithmetic import make_problem, read_chain
 
 
 def played(env, *texts, seed=0, **options):
@@ -84,14 +87,14 @@ def test_a_proposer_is_paid_for_problems_on_the_edge(right, paid):
     env.step(f"Let me see. {env.start} +2*3 - 1")
     assert f"What is {env.start} + 2 * 3 - 1?" in env.observe().text
     for attempt in range(4):
-        env.step(f"\\boxed{{{env.start + 5 if attempt < right else -7}}}")
+        env.step(f"\\boxed{{{int(env.start) + 5 if attempt < right else -7}}}")
     assert env.outcome.scores == {"alice": paid, "bob": right / 4}
 
 
 def test_a_problem_must_have_the_form_and_the_start_that_were_asked_for():
     env = agon_env.make("ProposerSolver-v0")
     env.reset(seed=0)
-    obs, _, _, _, info = env.step(f"{env.start + 1} + 1, __import__('os'), {env.start} ** 9, {env.start}")
+    obs, _, _, _, info = env.step(f"{env.start}1 + 1, __import__('os'), {env.start} ** 9, {env.start}")
     assert "begins with" in info["invalid"]
     assert obs.player == "alice"
     env.step("nothing")
@@ -113,7 +116,7 @@ def test_a_long_product_is_judged_to_its_last_digit_and_a_thought_is_no_try():
     env = agon_env.make("ProposerSolver-v0", attempts=3)
     env.reset(seed=0)
     env.step(f"{env.start} * " + " * ".join(["9973"] * 11))
-    product = env.start * 9973**11
+    product = int(env.start) * 9973**11
     env.step(f"\\boxed{{{product}}}")
     env.step(f"\\boxed{{{product + 1}}}")
     env.step(f"<think>\\boxed{{{product}}}</think>I don't know.")
@@ -132,7 +135,38 @@ def test_tries_do_not_see_each_other():
 @given(st.lists(st.tuples(st.sampled_from("+-*"), st.integers(0, 9999)), min_size=1, max_size=11), st.integers(0, 9999))
 def test_sums_are_computed_as_python_does(rest, start):
     problem = str(start) + "".join(f" {sign} {number}" for sign, number in rest)
-    assert evaluate(problem) == eval(problem)
+    assert Sums().answer(problem) == eval(problem)
+
+
+def test_a_posed_chain_is_a_problem_of_arithmetic():
+    env = agon_env.make("ProposerSolver-v0", problems="chains", attempts=2)
+    env.reset(seed=0)
+    chain = f"{env.start} b+9 c*7"
+    env.step(f"Rather than {env.start} b-1 I take {chain}.")
+    task = agon_env.make("ArithmeticSolo-v0").task
+    problem = make_problem(*read_chain(chain))
+    assert env.observe().text == f"{problem.question}\n\n{task.instruction}"
+    env.step(task.solution(problem))
+    env.step(f"\\boxed{{{int(problem.answer) - 1}}}")
+    assert env.outcome.scores == {"alice": 1.0, "bob": 0.5}
+
+
+@pytest.mark.parametrize("rest", ["", " c+1", " b*5", " b+0", " b+1c", " b+1 d+1", " b+10", " b/2"])
+def test_a_chain_with_other_steps_is_refused(rest):
+    env = agon_env.make("ProposerSolver-v0", problems="chains")
+    env.reset(seed=0)
+    *_, info = env.step(f"{env.start}{rest}")
+    assert "begins with" in info["invalid"]
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_what_may_be_posed_is_found_again(kind):
+    start = kind.start(np.random.default_rng(3))
+    examples = kind.examples(start)
+    assert len(examples) == len(set(examples)) > 10
+    assert all(kind.find(f"Try {example}.", start) == example for example in examples)
+    with pytest.raises(Error, match="problems must be sums or chains, not 'riddles'"):
+        agon_env.make("ProposerSolver-v0", problems="riddles")
 
 
 # --- prover and verifier ----------------------------------------------------------------------------
@@ -191,6 +225,17 @@ def test_the_words_of_taboo_are_different_and_only_the_attacker_reads_the_secret
     assert env.word not in env.observe().text
 
 
+def test_words_that_are_named_are_known_to_both():
+    env = agon_env.make("AdversarialTaboo-v0", words=["sun", "moon"])
+    env.reset(seed=0)
+    assert env.word in ("sun", "moon")
+    assert "It is one of sun, moon." in env.observe().text
+    assert env.legal_texts("attacker") == ["sun", "moon"]
+    env.step("Well.")
+    assert "It is one of sun, moon." in env.observe().text
+    assert env.legal_texts("defender") == ["sun", "moon", "I guess sun", "I guess moon"]
+
+
 # --- negotiation ------------------------------------------------------------------------------------
 
 
@@ -200,8 +245,10 @@ def test_a_deal_gives_each_what_it_values():
     books, hats, balls = env.counts
     env.step(f"I keep {books} books, 0 hats and 0 balls.")
     env.step("Fine, I accept.")
-    mine, theirs = env.values["first"], env.values["second"]
-    assert env.outcome.scores == {"alice": books * mine[0] / 10, "bob": (hats * theirs[1] + balls * theirs[2]) / 10}
+    (a, _, _), (b, c, d) = env.values["first"], env.values["second"]
+    mine, theirs = books * a, hats * c + balls * d
+    assert mine / env.outcome.scores["alice"] == sum(n * v for n, v in zip(env.counts, env.values["first"], strict=True))
+    assert theirs / env.outcome.scores["bob"] == books * b + theirs
 
 
 def test_the_last_three_numbers_are_the_proposal_and_a_refusal_is_none():
@@ -237,11 +284,17 @@ def test_what_can_not_be_divided_is_refused(text):
     assert obs.text.startswith(before)
 
 
-def test_values_are_private_and_worth_ten_to_both():
-    env = agon_env.make("Negotiation-v0")
-    for seed in range(20):
-        env.reset(seed=seed)
-        assert all(sum(n * v for n, v in zip(env.counts, values, strict=True)) == 10 for values in env.values.values())
+def test_values_are_private_and_an_acceptance_needs_a_proposal():
+    env = agon_env.make("Negotiation-v0", most=1)
+    env.reset(seed=0)
+    read = env.observe().text
+    assert all(f"1 {thing} worth {value} each" in read for thing, value in zip(THINGS, env.values["first"], strict=True))
+    assert env.legal_texts("first") == ["0 0 0", "0 0 1", "0 1 0", "0 1 1", "1 0 0", "1 0 1", "1 1 0", "1 1 1"]
+    env.step("1 0 0")
+    assert env.legal_texts("second")[0] == "accept"
+    assert "Moves left: 4." in env.observe().text
+    with pytest.raises(Error, match="most must be a whole number from 1 to 9, not 10"):
+        agon_env.make("Negotiation-v0", most=10)
 
 
 # --- Kuhn poker -------------------------------------------------------------------------------------
