@@ -17,10 +17,12 @@ from dataclasses import dataclass
 # linux/filter.h: what an instruction does; linux/seccomp.h: what it returns, and where its data are
 LOAD, RETURN, IF_EQUAL, IF_GREATER_EQUAL, IF_ANY_BIT = 0x20, 0x06, 0x15, 0x35, 0x45
 ALLOW, KILL, ERRNO = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
-NUMBER, ARCHITECTURE, ARGUMENT = 0, 4, 16
+NUMBER, ARCHITECTURE, ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24
 
 FAMILIES = (1, 2, 10, 16)
 """Sockets that are allowed: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK; a network namespace holds no others for sure."""
+RESERVING = (0x4030_5828, 0x4030_582A, 0x4030_5839)
+"""Commands of `ioctl` that reserve space as `fallocate` does: FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE."""
 NEW_NAMESPACE = 0x7E02_0000
 """All CLONE_NEW* flags that `clone` takes."""
 BEYOND_X86_64 = 0x4000_0000
@@ -51,6 +53,7 @@ ARCHITECTURES = {"x86_64": Architecture(0xC000_003E, 0), "aarch64": Architecture
 
 SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}
 CLONE = (56, 220)
+IOCTL = (16, 29)
 MISSING = {
     "clone3": (435, 435),  # its flags lie in memory, where a filter can't look; libraries fall back to clone
     "memfd_create": (319, 279),  # memory that no limit of the process counts
@@ -58,6 +61,7 @@ MISSING = {
     "io_uring_setup": (425, 425),  # does what it is asked without a system call that could be refused
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
+    "fallocate": (285, 47),  # reserves space on the grader's disk, behind the output, that no limit of the process counts
 }
 """Calls that seem not to exist (ENOSYS), so that libraries do without them: name → number on x86_64, aarch64."""
 REFUSED = {
@@ -88,8 +92,14 @@ REFUSED = {
     "process_madvise": (440, 440),
     "kcmp": (312, 272),
     "pidfd_getfd": (438, 438),
-    # memory and secrets that belong to no process
+    # memory, space and secrets that belong to no process
     "shmget": (29, 194),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
@@ -144,8 +154,8 @@ def instructions(architecture: Architecture) -> list[Instruction]:
         for numbers in calls.values():
             code += _where(numbers[column], [(RETURN, 0, 0, ERRNO | error)])
     for numbers in SOCKETS.values():
-        known = [(IF_EQUAL, len(FAMILIES) - place, 0, family) for place, family in enumerate(FAMILIES)]
-        code += _where(numbers[column], [(LOAD, 0, 0, ARGUMENT), *known, *_refuse_or_allow()])
+        code += _where(numbers[column], [(LOAD, 0, 0, ARGUMENT), *_unless_one_of(FAMILIES), *_refuse_or_allow()])
+    code += _where(IOCTL[column], [(LOAD, 0, 0, SECOND_ARGUMENT), *_unless_one_of(RESERVING), *_refuse_or_allow()[::-1]])
     flags = (IF_ANY_BIT, 0, 1, NEW_NAMESPACE)
     code += _where(architecture.clone, [(LOAD, 0, 0, ARGUMENT), flags, *_refuse_or_allow()])
     return [*code, (RETURN, 0, 0, ALLOW)]
@@ -153,6 +163,11 @@ def instructions(architecture: Architecture) -> list[Instruction]:
 
 def _where(number: int, then: list[Instruction]) -> list[Instruction]:
     return [(IF_EQUAL, 0, len(then), number), *then]
+
+
+def _unless_one_of(values: tuple[int, ...]) -> list[Instruction]:
+    """Go on with the next instruction, or, if what was loaded is one of the values, with the one behind it."""
+    return [(IF_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
 
 
 def _refuse_or_allow() -> list[Instruction]:

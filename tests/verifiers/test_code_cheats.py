@@ -272,6 +272,37 @@ def test_a_check_uses_its_own_functions(program):
 
 
 @pytest.mark.parametrize(
+    ("forgery", "honest", "test"),
+    [
+        ("math = Always()", "import math", "assert math.isclose(root(2), 1.4142135623731)"),
+        ("isclose = Always()", "from math import isclose", "assert isclose(root(2), 1.4142135623731)"),
+        ("fabs = lambda x: 0.0", "from math import fabs", "assert fabs(root(2) - 1.41421356) < 1e-6"),
+        ("import types\ncopy = types.SimpleNamespace(copy=lambda x: 0.0)", "import copy", "assert root(4) == copy.copy(2.0)"),
+    ],
+)
+@pytest.mark.parametrize("function", ["root", ""])
+def test_what_a_check_has_not_imported_is_not_the_programs_forgery(forgery, honest, test, function):
+    tests = CodeTests("assert", (test,), function=function)
+    assert VERIFIER.judge(f"{ALWAYS}{forgery}\ndef root(x): return 0.0", tests).result == "fail"
+    assert VERIFIER.judge(f"{honest}\ndef root(x): return x ** 0.5", tests).result == "pass"
+
+
+def test_a_class_of_the_library_is_the_real_one_where_something_else_is_tested():
+    tests = CodeTests("assert", ("assert Counter(letters('aab')) == Counter({'a': 2, 'b': 1})",), function="letters")
+    forged = f"{ALWAYS}class Counter(Always): pass\ndef letters(s): return []"
+    assert VERIFIER.judge(forged, tests).result == "fail"
+    assert VERIFIER.judge("from collections import Counter\ndef letters(s): return list(s)", tests).result == "pass"
+    own = CodeTests("assert", ("c = Counter()", "c.add('a')", "assert c.total() == 1"))
+    program = "class Counter:\n    n = 0\n    def add(self, x): self.n += 1\n    def total(self): return self.n"
+    assert VERIFIER.judge(program, own).result == "pass"
+
+
+def test_a_module_that_is_not_there_is_not_the_programs_forgery():
+    tests = CodeTests("assert", ("assert np.allclose(root(2), 1.4142135623731)",))
+    assert VERIFIER.judge(f"{ALWAYS}np = Always()\ndef root(x): return 0.0", tests).result == "fail"
+
+
+@pytest.mark.parametrize(
     "program",
     [
         ALWAYS + "def squares(n): return Always()",

@@ -9,7 +9,7 @@ import pytest
 from agon_env.verifiers import sandbox as sandboxes
 from agon_env.verifiers import sandbox_filter, sandbox_isolation
 from agon_env.verifiers.sandbox import Limits, Sandbox, SandboxError
-from agon_env.verifiers.sandbox_filter import ALLOW, ARCHITECTURES, CLONE, ERRNO, KILL, MISSING, REFUSED, SOCKETS
+from agon_env.verifiers.sandbox_filter import ALLOW, ARCHITECTURES, CLONE, ERRNO, IOCTL, KILL, MISSING, REFUSED, SOCKETS
 
 WAYS = [*sandbox_isolation.ways(), "none"]
 
@@ -37,7 +37,7 @@ def sandbox(request):
 def verdict(name, number, *arguments, audit=None):
     """Interpret the filter as the kernel does."""
     architecture = ARCHITECTURES[name]
-    low_words = [word for value in arguments or (0,) for word in (value & 0xFFFFFFFF, value >> 32)]
+    low_words = [word for value in (*arguments, 0, 0)[:2] for word in (value & 0xFFFFFFFF, value >> 32)]
     audit = architecture.audit if audit is None else audit
     data = struct.pack("<4I", number, audit, 0, 0) + struct.pack(f"<{len(low_words)}I", *low_words)
     code = sandbox_filter.assembled(architecture)
@@ -73,6 +73,8 @@ def test_each_call_has_its_verdict(name):
     assert verdict(name, clone, 0x3D0F00) == verdict(name, clone, 17) == ALLOW  # a thread of glibc, a fork
     flags = [1 << bit for bit in range(32) if verdict(name, clone, 1 << bit | 17) == not_permitted]
     assert flags == [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
+    assert {verdict(name, IOCTL[column], 1, command) for command in sandbox_filter.RESERVING} == {not_permitted}
+    assert verdict(name, IOCTL[column], 0x4030_5828, 0x5401) == ALLOW  # what a terminal is asked, of a file with an odd number
     special = {*ARCHITECTURES[name].refused, clone, *(numbers[column] for numbers in SOCKETS.values())}
     assert {verdict(name, number) for number in range(480) if number not in special} == {ALLOW}
 
@@ -102,6 +104,12 @@ ATTEMPTS = {
     "call(libc.mount, b'tmpfs', b'.', b'tmpfs', 0, None)",
     "memory that belongs to no process": "import os\nos.memfd_create('x')",
     "shared memory": "call(libc.shmget, 0, 1 << 20, 0o1600)",
+    "messages that belong to no process": "call(libc.msgget, 0, 0o1600)",
+    "semaphores that belong to no process": "call(libc.semget, 0, 100, 0o1600)",
+    "space on the disk of the grader": "call(libc.fallocate, 1, 1, ctypes.c_long(0), ctypes.c_long(1 << 20))",
+    "the same in another way": "import fcntl, struct\n"
+    "fcntl.ioctl(1, 0x4030582A, struct.pack('hhqqiI16x', 0, 0, 0, 1 << 20, 0, 0))",
+    "attributes of a file of the grader": "os.setxattr(1, 'user.agon', b'x' * 1000)",
     "a key": "call(libc.syscall, 250, 0, -3, 1) if os.uname().machine == 'x86_64' else call(libc.syscall, 219, 0, -3, 1)",
     "tracing": "import time\npid = os.fork() or time.sleep(20)\n"
     "try: call(libc.ptrace, 16, pid, 0, 0)\nfinally: os.kill(pid, 9)",

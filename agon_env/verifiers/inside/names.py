@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
+import copy
+import decimal
+import fractions
+import importlib
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from proxies import Remote
-from session import Session, own_copy
+from session import PURE_MODULES, Session, own_copy
+
+OWN: dict[str, Any] = {"isclose": math.isclose, "fabs": math.fabs, "deepcopy": copy.deepcopy}
+"""Functions that tests call without an import, as if they were builtins."""
+CLASSES: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        *(collections.Counter, collections.OrderedDict, collections.defaultdict, collections.deque),
+        *(decimal.Decimal, fractions.Fraction),
+    )
+}
+"""The same where it is known what is tested; else one of them may be what is to be written."""
+MODULES = PURE_MODULES | {"np", "numpy", "pd", "pandas", "os", "sys", "builtins", "unittest", "pytest"}
+"""What a test means by `math.isclose`, `np.allclose`: a module, never an object of the program that is called so."""
 
 
 class Names:
@@ -18,7 +37,8 @@ class Names:
         self._session = session
         bound = {name for tree in trees for name in bound_names(tree)}
         called = {name for tree in trees for name in called_names(tree)}
-        targets = {entry_point} if entry_point else called - bound - vars(builtins).keys()
+        self._own = OWN | CLASSES if entry_point else OWN
+        targets = {entry_point} if entry_point else called - bound - vars(builtins).keys() - self._own.keys()
         # a program may define abs() for itself, but a check that calls abs() means the real one, unless
         # the tests call nothing else: then it is what they test
         self._shadowed = frozenset({entry_point} if targets else called)
@@ -28,12 +48,18 @@ class Names:
     def fill(self, tree: ast.AST, namespace: dict[str, Any]) -> None:
         """Look up the names that a test reads, and put what they lead to into its namespace."""
         read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        modules = MODULES & set(looked_into(tree)) - self._shadowed
         for name in sorted(read - self._bound - (namespace.keys() - self._given)):
+            if name in self._own and name not in self._shadowed:
+                namespace[name] = self._own[name]
+                continue
             if hasattr(builtins, name) and name not in self._shadowed:
                 continue
             found = self._session.look(name)
             if found and isinstance(found[0], Remote):
                 found = [own_copy(name, object.__getattribute__(found[0], "_home")) or found[0]]
+            if found and name in modules and isinstance(found[0], Remote):
+                found = [importlib.import_module(name)] if name in PURE_MODULES else []
             if found:
                 namespace[name] = found[0]
                 self._given.add(name)
@@ -47,6 +73,13 @@ def called_names(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id
+
+
+def looked_into(tree: ast.AST) -> Iterator[str]:
+    """Return the names of which a test takes an attribute."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield node.value.id
 
 
 def bound_names(tree: ast.AST) -> Iterator[str]:
