@@ -46,6 +46,10 @@ class NoGradient(RuntimeError):
 class Learner(Protocol):
     """What an algorithm needs done. Implementations may be elsewhere: only ids, numbers and names cross."""
 
+    loss: LossConfig
+    optim: OptimConfig
+    budget: TokenBudget
+
     def sample(
         self,
         policy: LLMPolicy,
@@ -67,6 +71,24 @@ class Learner(Protocol):
 
     def save(self, policy: LLMPolicy, folder: str | Path) -> None:
         """Write the policy's adapter to `folder`, in PEFT's layout."""
+        ...
+
+    # What a run asks besides: for metrics and guards, and to go on from a checkpoint.
+
+    def drop_gradient(self, policy: LLMPolicy) -> None:
+        """Forget what the policy has accumulated since its last step."""
+        ...
+
+    def logprobs(self, policy: LLMPolicy | None, rows: Sequence[Row], *, temperature: float = 1.0) -> list[tuple[float, ...]]:
+        """Return the log-probability of each completion token of each row, under a policy or the bare base (None)."""
+        ...
+
+    def state_dict(self, policy: LLMPolicy) -> dict[str, Tensor]:
+        """Return what the policy's optimiser needs to go on: flat names → tensors, fit for safetensors."""
+        ...
+
+    def load_state_dict(self, policy: LLMPolicy, state: dict[str, Tensor]) -> None:
+        """Put the policy's optimiser back to what `state_dict` returned."""
         ...
 
 
@@ -238,7 +260,7 @@ class LocalLearner(Learner):
         self, policy: LLMPolicy, optimizer: PolicyOptimizer, rows: Sequence[Row], normalizer: float, temperature: float
     ) -> list[Stats]:
         pieces: list[Stats] = []
-        with self.batches(policy.name, rows) as batches:
+        with self.batches(policy.name, rows) as batches, optimizer.accumulating() as collect:
             for indices, batched in batches:
                 loss, stats = self._loss(batched, normalizer, temperature)
                 if not math.isfinite(stats["loss"]):
@@ -249,6 +271,7 @@ class LocalLearner(Learner):
                 if not loss.requires_grad:
                     raise NoGradient(f"the loss does not depend on any trainable parameter of {policy.name!r}: was it frozen?")
                 loss.backward()
+                collect()
                 pieces.append(stats)
         if pieces and not optimizer.has_gradient:
             raise NoGradient(f"the gradient went elsewhere than to {policy.name!r}: was it frozen, or another made active?")
@@ -282,7 +305,7 @@ class LocalLearner(Learner):
     def _micro_batches(self, rows: Sequence[Row]) -> Iterator[tuple[list[int], Completions]]:
         """Yield micro-batches as indices into `rows` and as tensors: packed where the model allows it, else padded."""
         model = self.base.model
-        for indices in (shared_batches if self._packs else micro_batches)(rows, self.budget.tokens):
+        for indices in self._cut(rows, self.budget.tokens):
             piece = [rows[index] for index in indices]
             yield (
                 indices,
@@ -291,11 +314,14 @@ class LocalLearner(Learner):
                 else pad_rows(piece, device=model.device),
             )
 
+    def _cut(self, rows: Sequence[Row], tokens: int) -> list[list[int]]:
+        """Return which rows make a micro-batch, for all that are computed in this process."""
+        return (shared_batches if self._packs else micro_batches)(rows, tokens)
+
     def _with_reference(self, rows: Sequence[Row], *, temperature: float) -> list[Row]:
         """Fill in the reference log-probabilities that are missing, all in one block."""
         missing = [index for index, row in enumerate(rows) if row.ref_logprobs is None]
-        # Of these rows alone: whoever divides rows among processes has done so before.
-        scored = LocalLearner.logprobs(self, None, [rows[index] for index in missing], temperature=temperature)
+        scored = self.logprobs(None, [rows[index] for index in missing], temperature=temperature)
         filled = list(rows)
         for index, ref_logprobs in zip(missing, scored, strict=True):
             filled[index] = replace(rows[index], ref_logprobs=ref_logprobs)

@@ -7,7 +7,8 @@ and its weight decay go on without a gradient.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -116,6 +117,7 @@ class PolicyOptimizer:
         self.parameters, self.config, self.total_steps = dict(parameters), config, total_steps
         self.steps = 0
         """How often `step` was called; the place in the schedule."""
+        self._sums: dict[str, Tensor] = {}
         self._adam = torch.optim.AdamW(
             list(self.parameters.values()),
             lr=learning_rate(0, config, total_steps=total_steps),
@@ -131,6 +133,44 @@ class PolicyOptimizer:
     def has_gradient(self) -> bool:
         """Whether anything has been accumulated since the last step."""
         return any(parameter.grad is not None for parameter in self.parameters.values())
+
+    @contextmanager
+    def accumulating(self) -> Iterator[Callable[[], None]]:
+        """Add up the gradients of several backward passes, in float64.
+
+        In float32 the sum would depend on their order, and so on who computes which; Adam makes a difference as large as
+        the gradient out of one where the gradient is all but 0.
+
+        Yields:
+            What to call after each backward pass.
+        """
+        for parameter in self.parameters.values():
+            parameter.grad = None
+        try:
+            yield self._collect
+        finally:
+            self._show()
+
+    def add_up(self, all_reduce: Callable[[Tensor], None]) -> None:
+        """Add up what several processes have accumulated, each of them a share of the rows.
+
+        One without rows has accumulated nothing and adds nothing. Where none has anything, there is still nothing
+        afterwards: for Adam a gradient of 0 is not the same as none.
+
+        Args:
+            all_reduce: makes a flat float64 tensor the sum of those of all processes, in place.
+        """
+        pieces = [
+            self._sums[name].flatten() if name in self._sums else parameter.new_zeros(parameter.numel(), dtype=torch.float64)
+            for name, parameter in self.parameters.items()
+        ]
+        total = torch.cat([*pieces, pieces[0].new_tensor([float(bool(self._sums))])])
+        all_reduce(total)
+        if total[-1]:
+            sizes = [parameter.numel() for parameter in self.parameters.values()]
+            for (name, parameter), piece in zip(self.parameters.items(), total[:-1].split(sizes), strict=True):
+                self._sums[name] = piece.view_as(parameter)
+            self._show()
 
     def step(self) -> Stats:
         """Clip the gradient, update the parameters, drop the gradient.
@@ -162,6 +202,7 @@ class PolicyOptimizer:
 
     def drop_gradient(self) -> None:
         """Forget the gradient. It becomes None: for Adam a gradient of 0 is not the same as none."""
+        self._sums.clear()
         self._adam.zero_grad(set_to_none=True)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -196,3 +237,16 @@ class PolicyOptimizer:
         self._adam.state.clear()
         self._adam.state.update(moments)
         self.drop_gradient()
+
+    def _collect(self) -> None:
+        for name, parameter in self.parameters.items():
+            if parameter.grad is None:
+                continue
+            gradient = parameter.grad.double()
+            self._sums[name] = self._sums[name].add_(gradient) if name in self._sums else gradient
+            parameter.grad = None
+
+    def _show(self) -> None:
+        """Round the sums to gradients of the parameters' type."""
+        for name, total in self._sums.items():
+            self.parameters[name].grad = total.to(self.parameters[name].dtype)

@@ -200,7 +200,7 @@ class Critic:
 
     def _accumulate(self, rows: Sequence[ValueRow], states: Sequence[Row], normalizer: float) -> Stats:
         total: Stats = {"value_loss": 0.0, "value_clipfrac": 0.0}
-        with self.learner.batches(self.adapter, states) as batches:
+        with self.learner.batches(self.adapter, states) as batches, self._optimizer.accumulating() as collect:
             for indices, batched in batches:
                 value_N = self._values(batched)
                 old_N, return_N = (
@@ -211,6 +211,7 @@ class Critic:
                 if not math.isfinite(loss.item()):
                     raise NonFiniteUpdate(f"the loss of {self.adapter!r} is {loss.item()}; nothing was stepped")
                 loss.backward()
+                collect()
                 total = {name: total[name] + value.item() for name, value in stats.items()}
         return total
 

@@ -10,7 +10,7 @@ import io
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from agon_env.contest import Contest
@@ -20,25 +20,23 @@ from algos.rollouts import Rollout, Start
 T = TypeVar("T")
 
 
-def divide_rows(costs: Sequence[int], prompts: Sequence[Sequence[int]], *, parts: int) -> list[list[int]]:
-    """Divide rows into parts of about equal cost, in which rows with the same prompt stay together where they can.
+def divide_pieces(costs: Sequence[int], *, parts: int) -> list[list[int]]:
+    """Divide pieces of work into parts of about equal cost: the costliest first, each to who has the least to do.
 
     Args:
-        costs: tokens of each row.
-        prompts: the prompt of each row.
-        parts: how many parts; some are empty where there are too few rows.
+        costs: of each piece.
+        parts: how many parts; some are empty where there are too few pieces.
 
     Returns:
-        Indices of the rows of each part, every row once. No part costs more than its share and one row.
+        Indices of the pieces of each part, in their order, every piece once. No part costs more than its share and one piece.
     """
-    first = {tuple(prompt): index for index, prompt in reversed(list(enumerate(prompts)))}
-    order = sorted(range(len(costs)), key=lambda index: (first[tuple(prompts[index])], index))
-    total = sum(costs)
     found: list[list[int]] = [[] for _ in range(parts)]
-    for index, before in zip(order, accumulate((costs[index] for index in order), initial=0), strict=False):
-        middle = 2 * before + costs[index]
-        found[min(parts - 1, middle * parts // (2 * total)) if total else 0].append(index)
-    return found
+    loads = [0] * parts
+    for index in sorted(range(len(costs)), key=lambda index: -costs[index]):
+        least = loads.index(min(loads))
+        found[least].append(index)
+        loads[least] += costs[index]
+    return [sorted(part) for part in found]
 
 
 def divide_evenly(items: Sequence[T], *, parts: int) -> list[Sequence[T]]:

@@ -8,7 +8,6 @@ every rank takes the same optimiser step from the same numbers, so that the adap
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from agents.agent import Agent
@@ -16,24 +15,32 @@ from agents.policy import LLMPolicy
 from agents.shared_base import SharedBase
 from agon_env.contest import Contest
 from algos.learner import LocalLearner
-from algos.losses import count_normalizer, merge_stats
-from algos.parallel.division import divide_evenly, divide_rows, merge, numbered, pack, unpack
+from algos.losses import merge_stats
+from algos.parallel.division import divide_evenly, divide_pieces, merge, numbered, pack, unpack
 from algos.parallel.ranks import Ranks, portable
 from algos.phases import phase
 from algos.rollouts import Rollout, Rollouts, Start, rollout
 from algos.types import Batch, Row, Stats, ValueRow
 from algos.values import Critic
 
-AnyRow = TypeVar("AnyRow", Row, ValueRow)
+PIECES = 4
+"""Micro-batches of each rank, at least: of fewer and larger ones, one more on one rank would keep the others waiting."""
+
+T = TypeVar("T")
 
 
 class RankedLearner(LocalLearner):
-    """A `LocalLearner` that computes its share of the rows, and learns from all of them."""
+    """A `LocalLearner` that computes its share of the micro-batches, and learns from all of them.
+
+    Where there are `PIECES` for each rank, they are those that one process would have made, so that every rank comes to the
+    same weights as one process, to the last bit. Else they are smaller ones, and the weights are the same up to rounding.
+    """
 
     def __init__(self, base: SharedBase, *, ranks: Ranks, **options: Any) -> None:
         """Learn together with the other `ranks`; for the options see `LocalLearner`."""
         super().__init__(base, **options)
         self.ranks = ranks
+        self._most = self.budget.tokens  # of all ranks, whatever one of them has no memory for later on
 
     def forward_backward(self, policy: LLMPolicy, batch: Batch) -> Stats:
         """Add this rank's share of the gradient; the statistics are those of the whole batch.
@@ -41,35 +48,35 @@ class RankedLearner(LocalLearner):
         Raises:
             Exception: what the first rank that failed has raised, on every rank.
         """
-        normalizer = batch.normalizer
-        if normalizer is None:
-            normalizer = count_normalizer(self.loss.loss_type, [len(row.completion_ids) for row in batch.rows])
-        rows = tuple(own_share(self.ranks, batch.rows))
         compute = super().forward_backward
-        pieces = together(
-            self.ranks,
-            lambda: compute(policy, replace(batch, rows=rows, normalizer=normalizer)),
-            otherwise=self._optimizer(policy).drop_gradient,
-        )
-        counts = {name: sum(piece.pop(name) for piece in pieces) for name in ("rows", "rows_computed")}
-        return merge_stats(pieces) | counts
+        pieces = together(self.ranks, lambda: compute(policy, batch), otherwise=self._optimizer(policy).drop_gradient)
+        counts = [{name: piece.pop(name) for name in ("rows", "rows_computed")} for piece in pieces]
+        return merge_stats(pieces) | counts[0]
 
     @phase("update")
     def optim_step(self, policy: LLMPolicy) -> Stats:
         """Add up the gradients of all ranks, and step."""
-        self.ranks.sum_gradients(self._optimizer(policy).parameters.values())
+        self._optimizer(policy).add_up(self.ranks.add_up)
         return super().optim_step(policy)
 
     def logprobs(self, policy: LLMPolicy | None, rows: Sequence[Row], *, temperature: float = 1.0) -> list[tuple[float, ...]]:
         """Score this rank's share of the rows, and gather what the others have scored."""
         score = super().logprobs
-        shares = shares_of(self.ranks, rows)
-        own = [rows[index] for index in shares[self.ranks.number]]
-        return _gathered(self.ranks, shares, lambda: score(policy, own, temperature=temperature))
+        return merged(together(self.ranks, lambda: score(policy, rows, temperature=temperature)))
+
+    def _cut(self, rows: Sequence[Row], tokens: int) -> list[list[int]]:
+        cut = super()._cut
+        costs = [len(row.prompt_ids) + len(row.completion_ids) for row in rows]
+        pieces = cut(rows, max(1, min(self._most, sum(costs) // (PIECES * self.ranks.size))))
+        shares = divide_pieces([sum(costs[index] for index in piece) for piece in pieces], parts=self.ranks.size)
+        own = [pieces[index] for index in shares[self.ranks.number]]
+        if tokens >= self._most:
+            return own
+        return [[piece[place] for place in part] for piece in own for part in cut([rows[index] for index in piece], tokens)]
 
 
 class RankedCritic(Critic):
-    """A `Critic` that computes its share of the rows, and learns from all of them; its learner is a `RankedLearner`."""
+    """A `Critic` that computes its share of the micro-batches, and learns from all; its learner is a `RankedLearner`."""
 
     learner: RankedLearner
 
@@ -77,28 +84,20 @@ class RankedCritic(Critic):
         self, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], *, after: Sequence[bool]
     ) -> list[tuple[float, ...]]:
         """Value this rank's share of the turns, and gather what the others have valued."""
-        value, ranks = super().values, self.learner.ranks
-        costs = [len(prompt) + len(completion) for prompt, completion in zip(prompts, completions, strict=True)]
-        shares = divide_rows(costs, prompts, parts=ranks.size)
-        own = shares[ranks.number]
-        return _gathered(
-            ranks,
-            shares,
-            lambda: value([prompts[i] for i in own], [completions[i] for i in own], after=[after[i] for i in own]),
-        )
+        value = super().values
+        return merged(together(self.learner.ranks, lambda: value(prompts, completions, after=after)))
 
     def forward_backward(self, rows: Sequence[ValueRow], *, normalizer: float | None = None) -> Stats:
         """Add this rank's share of the gradient; the statistics are those of all rows."""
-        compute, ranks = super().forward_backward, self.learner.ranks
-        states = float(max(1, sum(len(row.returns) for row in rows))) if normalizer is None else normalizer
-        own = own_share(ranks, rows)
-        pieces = together(ranks, lambda: compute(own, normalizer=states), otherwise=self._optimizer.drop_gradient)
+        compute = super().forward_backward
+        drop = self._optimizer.drop_gradient
+        pieces = together(self.learner.ranks, lambda: compute(rows, normalizer=normalizer), otherwise=drop)
         return {name: sum(piece[name] for piece in pieces) for name in pieces[0]}
 
     @phase("update")
     def optim_step(self) -> Stats:
         """Add up the gradients of all ranks, and step."""
-        self.learner.ranks.sum_gradients(self.parameters())
+        self._optimizer.add_up(self.learner.ranks.add_up)
         return super().optim_step()
 
 
@@ -127,9 +126,6 @@ def rollout_of_first(ranks: Ranks, play: Rollouts) -> Rollouts:
     return play_once
 
 
-T = TypeVar("T")
-
-
 def together(ranks: Ranks, compute: Callable[[], T], *, otherwise: Callable[[], None] = lambda: None) -> list[T]:
     """Compute something on each rank and return all results; an error on one rank is raised on all.
 
@@ -152,22 +148,6 @@ def together(ranks: Ranks, compute: Callable[[], T], *, otherwise: Callable[[], 
     return found  # type: ignore[return-value]
 
 
-def shares_of(ranks: Ranks, rows: Sequence[AnyRow]) -> list[list[int]]:
-    """Return the indices of the rows that each rank computes."""
-    costs = [len(row.prompt_ids) + len(row.completion_ids) for row in rows]
-    return divide_rows(costs, [row.prompt_ids for row in rows], parts=ranks.size)
-
-
-def own_share(ranks: Ranks, rows: Sequence[AnyRow]) -> list[AnyRow]:
-    """Return the rows that this rank computes."""
-    return [rows[index] for index in shares_of(ranks, rows)[ranks.number]]
-
-
-def _gathered(ranks: Ranks, shares: Sequence[Sequence[int]], compute: Callable[[], list[T]]) -> list[T]:
-    """Return one result for each row, from the results that each rank has for its share."""
-    of_row = {
-        index: one
-        for share, results in zip(shares, together(ranks, compute), strict=True)
-        for index, one in zip(share, results, strict=True)
-    }
-    return [of_row[index] for index in sorted(of_row)]
+def merged(parts: Sequence[list[tuple[float, ...]]]) -> list[tuple[float, ...]]:
+    """Return the numbers of every row, from those that each rank has of its share; it has none of the others."""
+    return [next((numbers for numbers in of_row if numbers), ()) for of_row in zip(*parts, strict=True)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import pickle
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor
 
 from algos.errors import ConfigError
 
@@ -102,26 +102,7 @@ class Ranks:
         """Return the value that the first rank has."""
         return self.gather(value if self.first else None)[0]  # type: ignore[return-value]
 
-    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add up the gradients of all ranks, in one all-reduce of all of them.
-
-        A rank without rows has no gradient and adds nothing. Where no rank has one, there is still none afterwards:
-        for Adam a gradient of 0 is not the same as none.
-
-        Args:
-            parameters: the same ones, in the same order, on every rank.
-        """
-        if self.size == 1:
-            return
-        parameters = list(parameters)
-        held = any(parameter.grad is not None for parameter in parameters)
-        pieces = [
-            (parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)).flatten()
-            for parameter in parameters
-        ]
-        total = torch.cat([*pieces, pieces[0].new_tensor([float(held)])])
-        dist.all_reduce(total)
-        if not total[-1]:
-            return
-        for parameter, piece in zip(parameters, total[:-1].split([p.numel() for p in parameters]), strict=True):
-            parameter.grad = piece.view_as(parameter).clone()
+    def add_up(self, tensor: Tensor) -> None:
+        """Make a tensor the sum of those of all ranks, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor)

@@ -9,25 +9,23 @@ from hypothesis import strategies as st
 import agents
 import agon_env
 from agents.sampling import SamplingParams
-from algos.parallel.division import divide_evenly, divide_rows, merge, numbered, pack, unpack
+from algos.parallel.division import divide_evenly, divide_pieces, merge, numbered, pack, unpack
 from algos.rollouts import Rollout, Start, rollout
 
-ROWS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 3)), max_size=40)
+COSTS = st.lists(st.integers(0, 50), max_size=40)
 
 
-@given(rows=ROWS, parts=st.integers(1, 5))
-def test_rows_are_divided_evenly_and_each_once(rows: list[tuple[int, int]], parts: int) -> None:
-    costs, prompts = [cost for cost, _ in rows], [(prompt,) for _, prompt in rows]
-    found = divide_rows(costs, prompts, parts=parts)
-    assert sorted(index for part in found for index in part) == list(range(len(rows)))
+@given(costs=COSTS, parts=st.integers(1, 5))
+def test_pieces_are_divided_evenly_and_each_once(costs: list[int], parts: int) -> None:
+    found = divide_pieces(costs, parts=parts)
+    assert sorted(index for part in found for index in part) == list(range(len(costs)))
     assert len(found) == parts
     share = sum(costs) / parts
     assert all(sum(costs[index] for index in part) <= share + max(costs, default=0) for part in found)
 
 
-def test_rows_with_one_prompt_stay_together() -> None:
-    prompts = [(1,), (2,), (1,), (2,), (1,), (2,)]
-    assert divide_rows([10] * 6, prompts, parts=2) == [[0, 2, 4], [1, 3, 5]]
+def test_the_costliest_pieces_are_given_first() -> None:
+    assert divide_pieces([1, 1, 4, 2], parts=2) == [[2], [0, 1, 3]]
 
 
 @given(length=st.integers(0, 20), parts=st.integers(1, 7))

@@ -26,14 +26,18 @@ LOSSES = {
     "with a KL term": LossConfig(kl_coef=0.1),
 }
 OPTIM = OptimConfig(learning_rate=1e-3, token_budget=16)
+FINE = OptimConfig(learning_rate=1e-3, token_budget=1)
+"""Every row is a micro-batch of its own, so that ranks make the same ones as one process."""
 BATCH_SIZES = (5, 1, 7, 0, 3)
 """Rows of the batches in turn. Of one row, one rank has nothing to do; of none, nobody has, and nothing moves."""
 
 
-def learn(ranks: Ranks | None, loss: LossConfig, *, steps: int = 20) -> tuple[list[torch.Tensor], list[dict[str, float]]]:
+def learn(
+    ranks: Ranks | None, loss: LossConfig, *, optim: OptimConfig = OPTIM, steps: int = 20
+) -> tuple[list[torch.Tensor], list[dict[str, float]]]:
     """Return the weights after some steps, and the statistics of all of them."""
     base, alice = tiny_base("alice")
-    options: dict[str, Any] = {"loss": loss, "optim": OPTIM}
+    options: dict[str, Any] = {"loss": loss, "optim": optim}
     learner = LocalLearner(base, **options) if ranks is None else RankedLearner(base, ranks=ranks, **options)
     stats = []
     for step in range(steps):
@@ -83,6 +87,7 @@ def everything() -> dict[str, Any]:
     found: dict[str, Any] = {name: learn(ranks, loss) for name, loss in LOSSES.items()}
     per_step = sorted(set(reduced)), len(reduced) / 20 / len(LOSSES)
     found["critic"] = learn_values(ranks)
+    found["fine"] = learn(ranks, LOSSES["grpo"], optim=FINE)
     weights = {name: [tensor.tolist() for tensor in tensors] for name, (tensors, _) in found.items()}
     stats = {name: stats for name, (_, stats) in found.items()}
     return {
@@ -109,6 +114,26 @@ def test_two_ranks_learn_what_one_process_learns(two_ranks: dict[str, Any], name
         torch.testing.assert_close(torch.tensor(theirs), ours, atol=1e-6, rtol=0)
     for mine, other in zip(stats, two_ranks["stats"][name], strict=True):
         assert other == pytest.approx(mine, rel=1e-4, abs=1e-5)
+
+
+def test_ranks_that_make_the_micro_batches_of_one_process_come_to_the_same_bits(two_ranks: dict[str, Any]) -> None:
+    weights, _ = learn(None, LOSSES["grpo"], optim=FINE)
+    assert [tensor.tolist() for tensor in weights] == two_ranks["weights"][0]["fine"]
+
+
+def test_every_rank_makes_its_share_of_the_same_micro_batches() -> None:
+    """Also one that has no memory for them: it makes smaller ones of the same rows."""
+    base, _ = tiny_base("alice")
+    rows = tiny_rows(40, longest=30)
+    optim = OptimConfig(token_budget=100)
+    learners = [RankedLearner(base, ranks=Ranks(number, 3), optim=optim) for number in range(3)]
+    shares = [[index for piece in learner._cut(rows, 100) for index in piece] for learner in learners]
+    assert sorted(index for share in shares for index in share) == list(range(40))
+    loads = [sum(len(rows[index].prompt_ids) + len(rows[index].completion_ids) for index in share) for share in shares]
+    assert max(loads) < 1.3 * min(loads)
+    smaller = learners[0]._cut(rows, 10)
+    assert len(smaller) > len(learners[0]._cut(rows, 100))
+    assert sorted(index for piece in smaller for index in piece) == sorted(shares[0])
 
 
 def test_one_all_reduce_of_an_adapter_per_step(two_ranks: dict[str, Any]) -> None:
