@@ -1,6 +1,6 @@
 """Train while everything goes wrong, and compare with the run that nothing happened to.
 
-    python benchmarks/chaos.py --minutes 10 --seed 0
+    python benchmarks/chaos.py --minutes 10 --seed 0 --output docs/results/chaos.json
 
 Kills (`kill -9`) come at random moments, and at random file operations in the run folder, checkpoints included. After each
 the run goes on; in the end its adapters, metrics, contests and evaluations must be those of an uninterrupted run, byte for
@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from measure import machine, publish
 from rich.console import Console
 
 from algos.checkpoint import checkpoints
@@ -98,16 +99,16 @@ def _train_in_child(config: TrainConfig, resume: Path | None, fault: Fault | Non
 
     os.dup2(output, 1)
     os.dup2(output, 2)
-    try:
-        with _happening(fault, Path(config.output_dir)):
-            train(config, resume=resume, console=RunConsole(Console(file=sys.stdout)))
-    except Error as error:
-        print(f"SENTENCE: {error}", flush=True)
-        return SENTENCE
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        return CRASHED
+    with open(output, "w", encoding="utf-8", closefd=False) as said:  # sys.stdout may be a test's, not this process's
+        try:
+            with _happening(fault, Path(config.output_dir)):
+                train(config, resume=resume, console=RunConsole(Console(file=said)))
+        except Error as error:
+            print(f"SENTENCE: {error}", file=said)
+            return SENTENCE
+        except BaseException:
+            traceback.print_exc(file=said)
+            return CRASHED
     return FINISHED
 
 
@@ -219,7 +220,7 @@ def kills(
 
     Returns:
         `kills`, how many came, `in_checkpoint`, how many of them left a half-written checkpoint, `runs`, how many
-        were finished, and `faults`, what was wrong.
+        were finished, `seconds`, and `faults`, what was wrong.
     """
     luck, (anywhere, in_checkpoints) = random.Random(seed), operations(config)
     start = time.monotonic()
@@ -258,8 +259,12 @@ WAYS = ("flipped", "cut", "emptied", "gone")
 
 def damages(
     config: TrainConfig, folder: Path, expected: dict[str, Any], *, seed: int, ways: Sequence[str] = WAYS
-) -> dict[str, str]:
-    """Damage one file after another of a run's newest checkpoint, go on, and compare. Returns what went wrong, by file."""
+) -> dict[str, Any]:
+    """Damage one file after another of a run's newest checkpoint, go on, and compare.
+
+    Returns:
+        `cases`, how much damage was done, and `faults`, what went wrong by file.
+    """
     luck, faults = random.Random(seed), {}
     stopped = _stopped(config, folder)
     newest = checkpoints(stopped)[-1]
@@ -291,7 +296,7 @@ def damages(
     code, said = attempt(replace(config, output_dir=str(copy.parent)))
     if code != SENTENCE or "no checkpoint of" not in said:
         faults["every checkpoint"] = said[-2000:]
-    return faults
+    return {"cases": len(files) * len(ways) + 3, "faults": faults}
 
 
 def _stopped(config: TrainConfig, folder: Path) -> Path:
@@ -318,15 +323,20 @@ def _damage(file: Path, how: str, luck: random.Random) -> None:
     file.write_bytes({"flipped": content, "cut": content[: len(content) // 2], "emptied": b""}[how])
 
 
-def full_disk(config: TrainConfig, folder: Path, expected: dict[str, Any], *, seed: int) -> dict[str, str]:
+def full_disk(config: TrainConfig, folder: Path, expected: dict[str, Any], *, seed: int) -> dict[str, Any]:
     """Let the disk be full at several moments, and read-only at one; make room, go on, and compare.
+
+    Returns:
+        `cases`, how many moments, and `faults`, what went wrong at each.
 
     Raises:
         PermissionError: this user may not mount a small disk.
     """
     faults = {}
     whole = sum(file.stat().st_size for file in (folder / "whole").rglob("*") if file.is_file())
-    for number, share in enumerate(random.Random(seed).uniform(0.05, 0.9) for _ in range(6)):
+    luck = random.Random(seed)
+    shares = [luck.uniform(0.05, 0.9) for _ in range(6)]
+    for number, share in enumerate(shares):
         with _small_disk(folder / f"disk-{number}", int(whole * share)) as disk:
             here = replace(config, output_dir=str(disk))
             code, said = attempt(here)
@@ -349,7 +359,7 @@ def full_disk(config: TrainConfig, folder: Path, expected: dict[str, Any], *, se
         code, said = attempt(here)
         if code != FINISHED or compare(disk / config.run_name(), expected):
             faults["going on after read-only"] = said[-2000:]
-    return faults
+    return {"cases": len(shares) + 1, "faults": faults}
 
 
 @contextlib.contextmanager
@@ -370,38 +380,41 @@ def _mount(place: Path, options: str) -> None:
         raise PermissionError(f"no small disk can be mounted here: {done.stderr.strip()}")
 
 
-def jumping_clock(config: TrainConfig, folder: Path, expected: dict[str, Any], *, seed: int) -> list[str]:
-    """Let the clock jump while a run trains, is killed and goes on. Returns what differs."""
+def jumping_clock(config: TrainConfig, folder: Path, expected: dict[str, Any], *, seed: int) -> dict[str, Any]:
+    """Let the clock jump while a run trains, is killed and goes on.
+
+    Returns:
+        `cases`, 1, and `faults`, what differs.
+    """
     here = replace(config, output_dir=str(folder / "clock"))
     attempt(here, Fault(clock_seed=seed, after_seconds=2.0))
     code, said = attempt(here, Fault(clock_seed=seed + 1))
-    return [said[-2000:]] if code != FINISHED else compare(folder / "clock" / config.run_name(), expected)
+    faults = [said[-2000:]] if code != FINISHED else compare(folder / "clock" / config.run_name(), expected)
+    return {"cases": 1, "faults": faults}
 
 
 def main() -> int:
-    """Run everything; print what was done and found as JSON. The exit code is 1 if anything was wrong."""
+    """Run everything; report what was done and found as JSON. The exit code is 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long to kill runs")
     parser.add_argument("--kills", type=int, default=10**9, help="stop after so many kills")
     parser.add_argument("--seed", type=int, default=0, help="the same seed kills at the same file operations")
+    parser.add_argument("--output", help="JSON file to write")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="agon-chaos-") as name:
         folder, seed = Path(name), arguments.seed
         expected = uninterrupted(SMALL, folder)
         until = time.monotonic() + 60 * arguments.minutes
-        found: dict[str, Any] = {"seed": seed}
+        found: dict[str, dict[str, Any]] = {}
         found["kills"] = kills(SMALL, folder, expected, count=arguments.kills, seed=seed, until=until)
         found["damaged files"] = damages(SMALL, folder, expected, seed=seed)
         found["jumping clock"] = jumping_clock(SMALL, folder, expected, seed=seed)
         try:
             found["full and read-only disk"] = full_disk(SMALL, folder, expected, seed=seed)
         except PermissionError as error:
-            found["not done"] = str(error)
-    print(json.dumps(found, indent=2))
-    return int(
-        any(found.get(name) for name in ("damaged files", "jumping clock", "full and read-only disk"))
-        or bool(found["kills"]["faults"])
-    )
+            found["full and read-only disk"] = {"cases": 0, "not done": str(error), "faults": {}}
+    publish({"machine": machine("torch", "transformers", "peft"), "seed": seed} | found, arguments.output)
+    return int(any(each["faults"] for each in found.values()))
 
 
 if __name__ == "__main__":

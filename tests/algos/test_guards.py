@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import bandit
 import pytest
 import torch
 
+from agents.errors import AdapterSwitched
 from algos.errors import BaseChanged, Diverged, IdlePolicyMoved, SamplerMismatch
 from algos.events import Event
 from algos.guards import GuardConfig, load_batch
@@ -331,6 +333,33 @@ def test_the_bound_is_the_users(model: Path) -> None:
     run.sample = sampling_with(run, "bob")  # type: ignore[method-assign]
     run.advance()
     assert kinds(run) == []
+
+
+@pytest.mark.parametrize("other", ["bob", None])
+@pytest.mark.parametrize("algorithm", ["competitive_grpo", "competitive_ppo"])
+def test_an_adapter_that_is_switched_between_forward_and_backward_is_found_out(
+    model: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str, other: str | None
+) -> None:
+    run = make_run(model, algorithm)
+    base, learner = run.bases[0], run.learners["alice"]
+    before = [weights(run, name) for name in run.policies]
+    # with a critic it is the critic's update that is disturbed
+    owner, method = (run.critics["alice"], "_values") if run.critics else (learner, "_loss")
+    forward = getattr(owner, method)
+
+    def then_switched(*args: Any) -> Any:
+        value = forward(*args)
+        loss = value[0] if isinstance(value, tuple) else value
+        if loss.requires_grad:
+            switched.enter_context(base.use(other))
+        return value
+
+    monkeypatch.setattr(owner, method, then_switched)
+    with ExitStack() as switched, pytest.raises(AdapterSwitched, match=rf"'alice.*'{other or 'base'}'"):
+        run.advance()
+    if not run.critics:
+        assert all(same(weights(run, name), old) for name, old in zip(run.policies, before, strict=True))
+    assert all(parameter.grad is None for name in run.policies for parameter in run.policies[name].parameters())
 
 
 # --- weights that must not move ---------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +19,7 @@ import torch
 from learner_fixtures import tiny_base
 from rich.console import Console
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from algos.checkpoint import checkpoints, save_checkpoint
 from algos.config import TINY, TrainConfig
@@ -126,6 +128,20 @@ def test_a_base_that_changed_is_not_saved(model: Path, tmp_path: Path, monkeypat
         train(config(model, tmp_path, guards=GuardConfig(mismatch=0)), console=QUIET)
     assert [path.name for path in checkpoints(tmp_path / "run")] == ["step-2"]
     assert not (tmp_path / "run" / "alice").exists()
+
+
+def test_policies_that_say_the_same_whatever_they_read_are_told(model: Path, tmp_path: Path) -> None:
+    weights = load_file(model / "model.safetensors")
+    weights["model.norm.weight"] *= 6  # sure of one word
+    shutil.copytree(model, collapsed := tmp_path / "collapsed")
+    save_file(weights, collapsed / "model.safetensors", metadata={"format": "pt"})
+    guards = GuardConfig(collapse_window=2)
+    run = train(config(collapsed, tmp_path, guards=guards), console=QUIET)
+    (event,) = (json.loads(line) for line in (run / "events.jsonl").read_text(encoding="utf-8").split("\n")[:-1])
+    assert (event["kind"], event["step"]) == ("equal_answers", 1)
+    assert "all its answers are the same" in event["message"]
+    sound = train(config(model, tmp_path, guards=guards, name="sound"), console=QUIET)
+    assert (sound / "events.jsonl").read_bytes() == b""
 
 
 def test_events_are_logged_counted_and_shown(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
