@@ -17,7 +17,8 @@ from algos.run import Run
 
 
 def test_there_are_sixty() -> None:
-    assert len(CONFIGS) + len(LATE) == 60
+    records = [repr(record) for record, _ in (*CONFIGS.values(), *LATE.values())]
+    assert len(set(records)) == len(records) == 60
 
 
 @pytest.mark.parametrize("name", CONFIGS)
