@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -39,7 +39,7 @@ CRITIC = "critic"
 PARTIAL = ".partial"
 """What the name of a checkpoint that is being written ends with."""
 
-_STEP = re.compile(r"step-(\d+)")
+_STEP = re.compile(r"step-(\d{1,18})", re.ASCII)
 
 
 def save_checkpoint(run: Run, folder: Path, *, logged: Mapping[str, int] | None = None, keep: int = 2) -> None:
@@ -172,7 +172,7 @@ def _restore(run: Run, path: Path) -> dict[str, int]:
     if missing := [name for name in run.policies if not (path / name).is_dir()]:
         raise CheckpointError(f"{path} holds no policy {missing[0]!r}; it was saved by a run with other policies")
     try:
-        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        state = _read_state(path)
         run.guards.restore(state["guards"])
         for name, policy in run.policies.items():
             policy.base.load_adapter(name, path / name)
@@ -186,5 +186,32 @@ def _restore(run: Run, path: Path) -> dict[str, int]:
         run.guards.loaded()
         run.step, run.tokens, run.before, run.best = (state[key] for key in ("step", "tokens", "before", "best"))
         return dict(state["logged"])
-    except (ValueError, TypeError, KeyError, OSError, SafetensorError, AdapterMismatch) as error:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+        OSError,
+        SafetensorError,
+        AdapterMismatch,
+    ) as error:
         raise CheckpointError(f"{path} is sound, but not the checkpoint of such a run: {error}") from error
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    """Return what `state.json` holds, if it can be that of its folder.
+
+    Raises:
+        ValueError: it can't.
+    """
+    state: dict[str, Any] = json.loads((path / "state.json").read_text(encoding="utf-8"))
+    if state["step"] != step_of(path):
+        raise ValueError(f"state.json speaks of step {state['step']!r}")
+    best = state["best"]
+    counts = [state["tokens"], *state["logged"].values(), *([] if best is None else [best["step"]])]
+    if not all(isinstance(count, int | float) and count >= 0 for count in counts):
+        raise ValueError("state.json holds a count that is none")
+    if not isinstance(state["before"], dict | None):
+        raise ValueError("state.json holds an evaluation that is none")
+    return state

@@ -72,8 +72,10 @@ class RunFolder:
 
         Raises:
             DependencyNotInstalled: a logger's package is missing.
+            FolderFailed: something in the folder leads out of it, or another process writes to it.
         """
         path.mkdir(parents=True, exist_ok=True)
+        check_no_links(path)
         self.path = path
         self._lock = lock(path)
         self.shortened = cut_back(path, LOGS, logged)
@@ -204,6 +206,21 @@ def writing(folder: Path) -> Iterator[None]:
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EFBIG}
 
 
+def check_no_links(folder: Path) -> None:
+    """Refuse a run folder in which a name leads elsewhere: what a run writes, cuts back and deletes must be its own.
+
+    Raises:
+        FolderFailed: it holds a link, a pipe or a device.
+    """
+    for place in (folder, folder / "checkpoint"):
+        for entry in os.scandir(place) if place.is_dir() else ():
+            if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                raise FolderFailed(
+                    f"{entry.path} is a link or no ordinary file, and a run does not write through those: put the file or "
+                    "folder itself there. To keep a run on another disk, move its whole folder, and link that"
+                )
+
+
 def lock(folder: Path) -> IO[str]:
     """Keep other processes from writing to the folder of a run as long as the returned file is open.
 
@@ -227,7 +244,8 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`, complete or not at all: aside first, then renamed."""
     aside = path.with_name(path.name + ".partial")
-    with open(aside, "w", encoding="utf-8") as file:
+    aside.unlink(missing_ok=True)
+    with open(aside, "x", encoding="utf-8") as file:  # never through a link that somebody has put there
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

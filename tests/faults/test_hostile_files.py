@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
 import sys
 from collections.abc import Callable
@@ -25,11 +26,12 @@ from algos.config import TINY
 from algos.config_file import read_config_file
 from algos.console import RunConsole
 from algos.contest_log import read_contests
-from algos.errors import CheckpointError, ConfigError
+from algos.errors import CheckpointError, ConfigError, FolderFailed
 from algos.grpo import GRPO
 from algos.guards import GuardConfig, Guards, load_batch
 from algos.learner import LocalLearner
 from algos.manifest import MANIFEST, NewerFormat, seal, verify
+from algos.run_folder import RunFolder, write_text
 from algos.win_rates import WinRates
 
 
@@ -199,6 +201,82 @@ def test_a_later_format_is_refused_and_not_passed_over(tmp_path: Path) -> None:
     (newest / MANIFEST).write_text(json.dumps(manifest | {"format": 99, "agon-env": "9.0"}), encoding="utf-8")
     with pytest.raises(NewerFormat, match=r"written by agon-env 9\.0 in format 99; .* pip install --upgrade agon-env"):
         load_checkpoint(tiny_run(0), tmp_path)
+
+
+STATES: dict[str, dict[str, Any]] = {
+    "another step": {"step": 7},
+    "a step in words": {"step": "1"},
+    "tokens that are none": {"tokens": -1},
+    "a size that is none": {"logged": {"metrics.jsonl": "all"}},
+    "sizes that are none": {"logged": 5},
+    "win rates that are none": {"win_rates": 5},
+    "guards that are none": {"guards": "off"},
+    "the best in a folder elsewhere": {"best": {"step": "../../elsewhere"}},
+    "an evaluation that is none": {"before": "good"},
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_state_that_is_sealed_but_none_is_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
+    file = saved(tmp_path) / "state.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | STATES[name]), encoding="utf-8")
+    seal(file.parent, version="0")
+    with pytest.raises(CheckpointError, match="is sound, but not the checkpoint of such a run"):
+        load_checkpoint(tiny_run(0), tmp_path)
+
+
+def test_a_state_that_is_nested_too_deeply_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    file = saved(tmp_path) / "state.json"
+    file.write_text("[" * 100_000, encoding="utf-8")
+    seal(file.parent, version="0")
+    with pytest.raises(CheckpointError, match="is sound, but not the checkpoint of such a run"):
+        load_checkpoint(tiny_run(0), tmp_path)
+
+
+def opened(folder: Path) -> None:
+    """Do with the folder of a run what its training does."""
+    run_folder = RunFolder(folder, first_step=1, logged={"metrics.jsonl": 3}, log=())
+    run_folder.log(1, {"alice/reward": 1.0})
+    run_folder.write("config.json", {})
+    run_folder.log_session(step=1)
+    run_folder.close()
+
+
+NAMES = ("metrics.jsonl", "contests.jsonl", "sessions.jsonl", "config.json.partial", ".lock", "alice", "checkpoint")
+
+
+@pytest.mark.parametrize("name", [*NAMES, "checkpoint/step-1"])
+def test_a_link_in_the_folder_of_a_run_leads_nowhere(tmp_path: Path, name: str) -> None:
+    precious, folder = tmp_path / "precious", tmp_path / "run"
+    precious.write_text("precious", encoding="utf-8")
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).symlink_to(precious)
+    with pytest.raises(FolderFailed, match="is a link or no ordinary file"):
+        opened(folder)
+    assert precious.read_text(encoding="utf-8") == "precious"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name here")
+def test_a_pipe_in_the_folder_of_a_run_does_not_hold_it_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    with pytest.raises(FolderFailed, match="is a link or no ordinary file"):
+        opened(tmp_path)
+
+
+def test_the_folder_of_a_run_may_itself_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "elsewhere")
+    opened(tmp_path / "run")
+    assert (tmp_path / "elsewhere" / "metrics.jsonl").is_file()
+
+
+def test_a_file_is_never_written_through_a_link_beside_it(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious", encoding="utf-8")
+    (tmp_path / "table.md.partial").symlink_to(precious)
+    write_text(tmp_path / "table.md", "a table")
+    assert precious.read_text(encoding="utf-8") == "precious"
+    assert (tmp_path / "table.md").read_text(encoding="utf-8") == "a table"
 
 
 def test_what_the_console_says_does_not_act() -> None:
