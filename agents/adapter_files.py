@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -74,22 +75,27 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the configuration of a saved adapter.
 
     Raises:
-        AdapterMismatch: the folder does not hold one, or one that is not plain LoRA.
+        AdapterMismatch: the folder does not hold one, or one that is not plain LoRA, or not of numbers.
     """
     weights, config = Path(folder) / WEIGHTS_FILE, Path(folder) / CONFIG_FILE
     if not weights.is_file() or not config.is_file():
         raise AdapterMismatch(f"{folder} holds no adapter: it lacks {config.name if weights.is_file() else weights.name}")
     try:
         tensors, saved = load_file(weights), dict(json.loads(config.read_text(encoding="utf-8")))
-    except (SafetensorError, ValueError, TypeError) as error:
+    except (SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise AdapterMismatch(f"the adapter in {folder} can't be read: {error}") from error
-    return tensors, _checked_config(saved, folder)
+    checked = _checked_config(saved, folder)
+    _check_tensors(tensors, checked["r"], folder)
+    return tensors, checked
 
 
 def read_spec(folder: str | Path) -> AdapterSpec:
     """Return the shape of a saved adapter."""
-    _, config = read_folder(folder)
+    tensors, config = read_folder(folder)
     targets = config["target_modules"]
+    if isinstance(targets, str) and targets != "all-linear":
+        # A pattern, which could be written to take for ever: what it has matched says the same.
+        targets = sorted({name.removeprefix("base_model.model.").partition(".lora_")[0] for name in tensors})
     return AdapterSpec(
         rank=config["r"],
         alpha=config["lora_alpha"],
@@ -116,9 +122,27 @@ def _checked_config(saved: dict[str, Any], folder: str | Path) -> dict[str, Any]
             f"the adapter in {folder} has {field}={value!r}, which plain LoRA does not; "
             "merge it into its base with PEFT, or train one without that option"
         )
-    if not config["target_modules"]:
+    targets = config["target_modules"]
+    if not targets:
         raise AdapterMismatch(f"the adapter in {folder} does not say which layers it adapts (target_modules)")
+    named = targets if isinstance(targets, list) else [targets]
+    fit = {
+        "r": type(config["r"]) is int and config["r"] >= 1,
+        "lora_alpha": type(config["lora_alpha"]) in (int, float) and 0 < config["lora_alpha"] < math.inf,
+        "target_modules": all(isinstance(name, str) for name in named),
+    }
+    for field, fits in fit.items():
+        if not fits:
+            raise AdapterMismatch(f"the adapter in {folder} has {field}={config[field]!r}, which can't be")
     return config
+
+
+def _check_tensors(tensors: Mapping[str, Tensor], rank: int, folder: str | Path) -> None:
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
+            raise AdapterMismatch(f"{name} in {folder} holds what is no finite number; it was saved by a run that had diverged")
+        if ".lora_A." in name and tensor.shape[:1] != (rank,):
+            raise AdapterMismatch(f"{name} in {folder} has the shape {tuple(tensor.shape)}, but its config says r={rank}")
 
 
 def _sync(path: Path) -> None:

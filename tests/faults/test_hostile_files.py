@@ -13,7 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from rich.console import Console
+from safetensors.torch import load_file, save_file
 
 sys.path.append(str(Path(__file__).parents[1] / "algos"))
 from learner_fixtures import tiny_base
@@ -85,6 +87,47 @@ def test_a_pickle_as_an_adapter_is_not_run(tmp_path: Path, mark: Path) -> None:
     with pytest.raises(AdapterMismatch, match=r"it lacks adapter_model\.safetensors"):
         base.load_adapter("alice", tmp_path / "alice")
     assert not mark.exists()
+
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    "a rank that is not that of the weights": {"r": 10**7},
+    "a rank in words": {"r": "8"},
+    "a rank below 1": {"r": -1},
+    "a rank that is a truth value": {"r": True},
+    "no number as alpha": {"lora_alpha": float("nan")},
+    "layers that are a number": {"target_modules": 5},
+    "layers that are numbers": {"target_modules": [5]},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_an_adapter_whose_config_can_not_be_is_refused(tmp_path: Path, name: str) -> None:
+    base, alice = tiny_base("alice")
+    alice.save(tmp_path / "alice")
+    file = tmp_path / "alice" / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | CONFIGS[name]), encoding="utf-8")
+    with pytest.raises(AdapterMismatch, match=next(iter(CONFIGS[name]))):
+        base.policy("bob", adapter=tmp_path / "alice")
+
+
+def test_an_adapter_names_no_pattern_that_takes_for_ever(tmp_path: Path) -> None:
+    base, alice = tiny_base("alice")
+    alice.save(tmp_path / "alice")
+    file = tmp_path / "alice" / "adapter_config.json"
+    saved_config = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(saved_config | {"target_modules": "(([a-z_.0-9]+)+)+!"}), encoding="utf-8")
+    bob = base.policy("bob", adapter=tmp_path / "alice")
+    assert base.adapters.state(bob.name).keys() == base.adapters.state("alice").keys()
+
+
+@pytest.mark.parametrize("spoil", [lambda tensor: tensor * float("nan"), lambda tensor: tensor.to(torch.int8)])
+def test_an_adapter_of_no_numbers_is_refused(tmp_path: Path, spoil: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    base, alice = tiny_base("alice")
+    alice.save(tmp_path / "alice")
+    file = tmp_path / "alice" / "adapter_model.safetensors"
+    save_file({name: spoil(tensor) for name, tensor in load_file(file).items()}, file)
+    with pytest.raises(AdapterMismatch, match="no finite number"):
+        base.load_adapter("alice", tmp_path / "alice")
 
 
 def test_a_pickle_as_a_saved_batch_is_not_run(tmp_path: Path, mark: Path) -> None:
