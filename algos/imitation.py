@@ -11,6 +11,7 @@ import copy
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ import agents
 from agon_env.types import Action, Observation
 from agon_env.vector import VectorContest
 from algos.types import Batch, Row
+from algos.update import one_update
 
 if TYPE_CHECKING:
     from agents.policy import LLMPolicy
@@ -56,12 +58,20 @@ def imitate(run: Run, on_step: Callable[[int], None] | None = None) -> list[dict
         for observation, action in demonstrate(run, step):
             policy = run.policies[seats[observation.role]]
             rows[policy.name].append(Row(policy.encode(observation), tokens_of(policy, action.text), (), advantage=1.0))
-        losses.append({name: _forward_backward(run, name, own) for name, own in rows.items()})
+        batches = {name: _batch(run, name, rows[name]) for name in run.policies}
         for name, policy in run.policies.items():  # without a seat nothing moves; the schedule goes on
-            run.learners[name].optim_step(policy)
+            learner, batch = run.learners[name], batches[name]
+            stats = one_update(
+                partial(learner.forward_backward, policy, batch) if batch.rows else dict,
+                step=partial(learner.optim_step, policy),
+                drop_gradient=partial(learner.drop_gradient, policy),
+                leave_out=partial(run.guards.skipped, policy, batch),
+                counted="skipped",
+            )
+            run.guards.updated(policy, stats)
         for critic in run.critics.values():
             critic.optim_step()
-        run.guards.loaded()
+        losses.append({name: _loss(batch) for name, batch in batches.items() if batch.rows})
         if on_step is not None:
             on_step(step + 1)
     return losses
@@ -96,9 +106,12 @@ def _rng(seed: int, step: int) -> np.random.Generator:
     return np.random.default_rng([seed, step, 0x1417A7E])  # other numbers than those of the training steps
 
 
-def _forward_backward(run: Run, name: str, rows: Sequence[Row]) -> float:
-    learner, policy, temperature = run.learners[name], run.policies[name], run.config.temperature
-    scored = learner.logprobs(policy, rows, temperature=temperature)
-    batch = Batch(tuple(replace(row, old_logprobs=old) for row, old in zip(rows, scored, strict=True)), temperature=temperature)
-    learner.forward_backward(policy, batch)
-    return -float(np.mean([logp for row in scored for logp in row]))
+def _batch(run: Run, name: str, rows: Sequence[Row]) -> Batch:
+    temperature = run.config.temperature
+    scored = run.learners[name].logprobs(run.policies[name], rows, temperature=temperature) if rows else []
+    return Batch(tuple(replace(row, old_logprobs=old) for row, old in zip(rows, scored, strict=True)), temperature=temperature)
+
+
+def _loss(batch: Batch) -> float:
+    """Return the mean negative log-likelihood of a token, in nats."""
+    return -float(np.mean([logp for row in batch.rows for logp in row.old_logprobs]))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import bandit
@@ -73,6 +74,21 @@ def test_the_gradient_is_that_of_cross_entropy(tmp_path: Path, monkeypatch: pyte
             assert any(want.abs().max() > 1e-4 for want in wanted)
             for grad, want in zip(grads[name], wanted, strict=True):
                 torch.testing.assert_close(grad, want, rtol=1e-3, atol=1e-6)
+
+
+def test_an_update_that_is_not_finite_is_left_out_and_told(tmp_path: Path) -> None:
+    with bandit.registered():
+        config = bandit.config(bandit.save_model(tmp_path), "competitive_grpo", env="tests/Bandit-v0")
+        run = Run.of(dataclasses.replace(config, imitation=Imitation(steps=2, player="oracle")))
+        run.guards.begin(0, folder=None)
+        alice = run.policies["alice"].parameters()
+        updates = iter(range(100))
+        alice[0].register_hook(lambda gradient: gradient * (math.nan if next(updates) == 0 else 1))
+        before = [parameter.detach().clone() for parameter in alice]
+        seen: list[bool] = []
+        imitate(run, lambda _: seen.append(all(map(torch.equal, before, alice))))
+    assert seen == [True, False]
+    assert [(event.kind, event.policy) for event in run.guards.drain()] == [("update_not_finite", "alice")]
 
 
 def test_demonstrations_follow_from_the_seed_and_differ_from_step_to_step() -> None:
