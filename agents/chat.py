@@ -14,7 +14,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from agents.errors import ChatTemplateMissing
+from agents.errors import ChatTemplateFailed, ChatTemplateMissing
 from agon_env.quoting import cut_middle, open_thought
 from agon_env.types import Message
 
@@ -65,7 +65,11 @@ class ChatFormat:
         return open_thought(text.rpartition(probe)[2])
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        """Return the token ids of the conversation with the opening of the answer."""
+        """Return the token ids of the conversation with the opening of the answer.
+
+        Raises:
+            ChatTemplateFailed: the template raises.
+        """
         return self._tokenize(*self._render(messages))
 
     def encode_within(self, messages: Sequence[Message], limit: int) -> list[int]:
@@ -103,7 +107,13 @@ class ChatFormat:
         try:
             return self._apply(broken), seam
         except TemplateError:  # the template takes no system message, or none but alternating roles
+            pass
+        except Exception as error:  # it is a program of somebody else's
+            raise _failed(error) from error
+        try:
             return self._apply(_alternating(broken)), seam
+        except Exception as error:
+            raise _failed(error) from error
 
     def _apply(self, messages: Sequence[Message]) -> str:
         options = {} if self.thinking is None else {"enable_thinking": self.thinking}
@@ -112,6 +122,13 @@ class ChatFormat:
     def _tokenize(self, text: str, seam: str) -> list[int]:
         pieces = [piece for piece in text.split(seam) if piece]
         return [token for ids in self.tokenizer(pieces, add_special_tokens=False)["input_ids"] for token in ids]
+
+
+def _failed(error: Exception) -> ChatTemplateFailed:
+    return ChatTemplateFailed(
+        f"the chat template can't write the messages ({type(error).__name__}: {error}): mend it, or pass another as "
+        "chat_template="
+    )
 
 
 def _alternating(messages: Sequence[Message]) -> list[Message]:

@@ -7,6 +7,7 @@ __all__ = [
     "AdapterMismatch",
     "AdapterNotServed",
     "AdapterSwitched",
+    "ChatTemplateFailed",
     "ChatTemplateMissing",
     "DependencyNotInstalled",
     "DeviceNotFound",
@@ -32,6 +33,10 @@ class AdapterNotServed(Error, RuntimeError):
 
 class AdapterSwitched(Error, RuntimeError):
     """A backward pass met another active adapter than its forward pass; its gradients would be silently wrong."""
+
+
+class ChatTemplateFailed(Error, RuntimeError):
+    """The chat template does not make a prompt of the messages, but raises."""
 
 
 class ChatTemplateMissing(Error):

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+from agents.adapter_files import CONFIG_FILE as ADAPTER_CONFIG
 from agents.chat import PLAIN_TEMPLATE
 from agents.errors import DependencyNotInstalled, DeviceNotFound, ModelNotFound
 
@@ -42,7 +44,7 @@ def load_model(
         device: where to put it. Default: the GPU if there is one.
         chat_template: a Jinja template in place of the tokenizer's own; "plain" is `agents.chat.PLAIN_TEMPLATE`.
         revision: of a hub repository.
-        trust_remote_code: run code that the model's repository brings.
+        trust_remote_code: run code that the model's repository brings or names, such as a kernel for its attention.
 
     Raises:
         DependencyNotInstalled: "smollm2-135m" is asked for and its package is missing.
@@ -54,22 +56,50 @@ def load_model(
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     if Path(folder).is_dir() and not (Path(folder) / "config.json").is_file():
         raise ModelNotFound(f"the folder {folder} holds no model: it lacks config.json. {_OFFLINE}")
+    if (Path(folder) / ADAPTER_CONFIG).is_file():  # transformers would quietly load both as one
+        raise ModelNotFound(
+            f"the folder {folder} holds an adapter beside the model: keep them in two folders, and pass that of the adapter as "
+            "adapter="
+        )
     try:
+        config = AutoConfig.from_pretrained(folder, **options)
+        if not trust_remote_code:
+            _refuse_kernels(config, source)
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         # Safetensors alone: the older kind of weights is a pickle, which may run code.
         model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype or default_dtype(place), use_safetensors=True, **options
+            folder, config=config, dtype=dtype or default_dtype(place), use_safetensors=True, **options
         )
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+    except (
+        *(OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, ImportError),
+        *(SafetensorError, StrictDataclassError),
+    ) as error:
         raise ModelNotFound(
             f"no model can be loaded from {str(source)!r}: it is neither a folder with a complete one, in safetensors, nor an "
             f"id that the Hugging Face hub answers to now. {_OFFLINE} ({_first_line(error)})",
         ) from error
+    if getattr(model, "_hf_peft_config_loaded", False):  # a repository of the hub: the base is whatever it names
+        raise ModelNotFound(f"{str(source)!r} holds an adapter: name its base as the model, and pass the adapter as adapter=")
     if chat_template is not None:
         tokenizer.chat_template = PLAIN_TEMPLATE if chat_template == "plain" else chat_template
     model.to(place)  # type: ignore[arg-type]
     _leave_file(model)
     return model.eval(), tokenizer
+
+
+def _refuse_kernels(config: Any, source: str | Path) -> None:
+    """Refuse a config that names a repository of the hub whose code is to compute the attention: it would be run.
+
+    Raises:
+        ModelNotFound: it does.
+    """
+    for part in (config, *(getattr(config, name) for name in config.sub_configs if hasattr(config, name))):
+        for name in (getattr(part, "_attn_implementation", None), getattr(part, "_experts_implementation", None)):
+            if "/" in str(name or ""):
+                raise ModelNotFound(
+                    f"the model {str(source)!r} names the kernel {name!r}, which is code from the Hugging Face hub: take the "
+                    "name out of its config.json, or pass trust_remote_code=True"
+                )
 
 
 def _leave_file(model: PreTrainedModel) -> None:

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 sys.path.append(str(Path(__file__).parents[1] / "algos"))
 import bandit
 
-from agents.errors import ChatTemplateMissing, ModelNotFound, PromptTooLong
+from agents.errors import ChatTemplateFailed, ChatTemplateMissing, ModelNotFound, PromptTooLong
 from algos.errors import ConfigError
 from algos.rollouts import rollout
 from algos.run import Run
@@ -120,6 +120,24 @@ def test_a_prompt_that_is_too_long_is_cut(model: Path) -> None:
     trained(model, max_tokens=8)
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ cycler.__init__.__globals__.os.system('true') }}",
+        "{% include '/etc/passwd' %}",
+        "{{ 1 / 0 }}",
+        "{{ raise_exception('no') }}",
+        "{{ nothing.at.all }}",
+    ],
+)
+def test_a_chat_template_that_does_not_do_its_work_is_named(model: Path, template: str) -> None:
+    """A template runs in a sandbox of Jinja's; whatever it raises is told in a sentence."""
+    (model / "chat_template.jinja").write_text(template, encoding="utf-8")
+    with pytest.raises(ChatTemplateFailed, match=r"the chat template can't write the messages \(.*pass another as"):
+        trained(model)
+
+
 BROKEN: dict[str, Callable[[Path], Any]] = {
     "no weights": lambda model: (model / "model.safetensors").unlink(),
     "weights that are cut": lambda model: (model / "model.safetensors").write_bytes(
@@ -131,6 +149,12 @@ BROKEN: dict[str, Callable[[Path], Any]] = {
     "a config that is no JSON": lambda model: (model / "config.json").write_text("{", encoding="utf-8"),
     "a config of a model that is unknown": lambda model: _config(model, model_type="agon", architectures=["Agon"]),
     "a config that asks for code": lambda model: _config(model, model_type="own", auto_map={"AutoConfig": "code.Config"}),
+    "a config that names a kernel of the hub": lambda model: _config(model, attn_implementation="someone/kernel"),
+    "a config whose sizes can't be": lambda model: _config(model, max_position_embeddings="long"),
+    "an adapter beside it": lambda model: (model / "adapter_config.json").write_text(
+        json.dumps({"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], "base_model_name_or_path": "someone/base"}),
+        encoding="utf-8",
+    ),
     "no tokenizer": lambda model: (model / "tokenizer.json").unlink(),
     "a tokenizer that is no JSON": lambda model: (model / "tokenizer.json").write_text("[", encoding="utf-8"),
 }
@@ -151,6 +175,8 @@ def _pickled(model: Path) -> None:
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_model_is_refused(model: Path, how: str) -> None:
     BROKEN[how](model)
-    with pytest.raises(ModelNotFound, match=r"no model can be loaded from|holds no model"):
+    with pytest.raises(
+        ModelNotFound, match=r"no model can be loaded from|holds no model|names the kernel|holds an adapter beside"
+    ):
         Run.of(bandit.config(model, "grpo", env="tests/Alone-v0"))
     assert not Path("/tmp/agon-code-ran").exists()
