@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from algos.commands import DONE
+from algos.commands.flags import Count, CountIfAny, NameIfAny, Names, Port, Run, Seconds
 
 
 def command(
-    run: Annotated[Path, tyro.conf.Positional],
+    run: Run,
     host: str = "127.0.0.1",
-    port: int = 8000,
-    drafter: str | None = None,
-    challenger: str | None = None,
-    api_key_env: str | None = None,
+    port: Port = 8000,
+    drafter: NameIfAny = None,
+    challenger: NameIfAny = None,
+    api_key_env: NameIfAny = None,
     insecure: bool = False,
-    allow_host: tuple[str, ...] = (),
-    max_concurrency: int = 128,
-    max_tokens_limit: int = 2048,
-    max_prompt_tokens: int | None = None,
-    max_rows: int = 64,
-    timeout: float = 600.0,
+    allow_host: Names = (),
+    max_concurrency: Count = 128,
+    max_tokens_limit: Count = 2048,
+    max_prompt_tokens: CountIfAny = None,
+    max_rows: Count = 64,
+    timeout: Seconds = 600.0,
 ) -> int:
     """Serve the policies of a run to clients of the OpenAI API.
 
@@ -58,16 +55,9 @@ def command(
         raise DependencyNotInstalled(f'agon serve needs {error.name}: pip install "agon-env[serve]"') from error
     from algos.trained import load_trained
 
-    api_key = os.environ.get(api_key_env) if api_key_env is not None else None
-    if api_key_env is not None and not api_key:
+    api_key = os.environ.get(api_key_env, "").strip() if api_key_env is not None else None
+    if api_key == "":
         raise ConfigError(f"--api-key-env names {api_key_env}, which is not set: put the key there, or leave the flag out")
-    for name, value in (("max-concurrency", max_concurrency), ("max-tokens-limit", max_tokens_limit), ("max-rows", max_rows)):
-        if value < 1:
-            raise ConfigError(f"--{name} must be at least 1, not {value}")
-    if max_prompt_tokens is not None and max_prompt_tokens < 1:
-        raise ConfigError(f"--max-prompt-tokens must be at least 1, not {max_prompt_tokens}")
-    if not timeout > 0:
-        raise ConfigError(f"--timeout must be above 0 seconds, not {timeout}")
     address = Address(host, port, allow_hosts=allow_host, insecure=insecure)
     address.check(api_key=api_key)  # before the model is loaded, which may take long
     models = served_models(load_trained(run), drafter=drafter, challenger=challenger)

@@ -9,6 +9,7 @@
 `text`        text out of single tokens; stop sequences
 `writing`     one completion on its way, speaker by speaker
 `worker`      the thread that has the model: batches of whatever waits
+`entrance`    which requests get in at all
 `app`         routes, limits, streams
 `server`      where it listens
 """

@@ -16,14 +16,15 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from agents.sampling import MIN_TEMPERATURE
+from algos.errors import ConfigError
 from algos.serving import schema
+from algos.serving.entrance import CLOSE, Entrance
 from algos.serving.errors import APIError
 from algos.serving.forms import ChatForm, Form, TextForm
 from algos.serving.models import ServedModel
@@ -78,19 +79,25 @@ class ChatServer:
             limits: what clients may ask for.
             api_key: what they must know; None lets everybody in who can reach the server.
             max_rows: most completions in one batch.
+
+        Raises:
+            ConfigError: the key is empty.
         """
+        if api_key is not None and not api_key.strip():
+            raise ConfigError("the key that clients must send is empty: choose one, or serve without a key")
         self.models, self.limits = models, limits or Limits()
         self.worker = Worker(max_rows=max_rows)
-        self._key = None if api_key is None else _digest(api_key)
+        self._key = None if api_key is None else _digest(api_key.strip().encode())
         self._created = int(time.time())
         self.busy = 0
         """Completions that are written or wait."""
 
-    def app(self, *, allowed_hosts: list[str]) -> Starlette:
+    def app(self, *, allowed_hosts: Sequence[str], any_address: bool = False) -> Starlette:
         """Return the ASGI application.
 
         Args:
-            allowed_hosts: names by which the server may be called: a web page elsewhere can give itself any other.
+            allowed_hosts: names by which the server may be called; see `Entrance`.
+            any_address: whether it may be called by any number as well.
         """
         return Starlette(
             routes=[
@@ -100,7 +107,7 @@ class ChatServer:
                 Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
                 Route("/v1/completions", self._guarded(self._continue), methods=["POST"]),
             ],
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts, www_redirect=False)],
+            middleware=[Middleware(Entrance, allowed_hosts=allowed_hosts, any_address=any_address)],
             exception_handlers={HTTPException: _as_openai, Exception: _as_openai},
             lifespan=self._lifespan,
         )
@@ -131,13 +138,14 @@ class ChatServer:
         Raises:
             APIError: 403 or 401.
         """
-        origin = request.headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+        origin, host = request.headers.get("origin"), request.headers.get("host")
+        elsewhere = request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none")  # also where no origin is sent
+        if elsewhere or (origin is not None and origin not in (f"http://{host}", f"https://{host}")):
             raise APIError(403, "pages of other origins are not served", code="origin_not_allowed")
         if self._key is None:
             return
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(_digest(given.strip()), self._key):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(_digest(given.strip().encode("latin-1")), self._key):
             message = "send the server's key: Authorization: Bearer KEY"
             raise APIError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
 
@@ -212,9 +220,9 @@ class ChatServer:
                     body += part
                     if len(body) > self.limits.body_bytes:
                         message = f"a request may have {self.limits.body_bytes} bytes"
-                        raise APIError(413, message, code="request_too_large", headers=_CLOSE)
+                        raise APIError(413, message, code="request_too_large", headers=CLOSE)
         except TimeoutError:
-            raise APIError(408, f"the body did not arrive in {self.limits.body_seconds:g} s", headers=_CLOSE) from None
+            raise APIError(408, f"the body did not arrive in {self.limits.body_seconds:g} s", headers=CLOSE) from None
         except ClientDisconnect:
             raise APIError(400, "the client has gone") from None
         return bytes(body)
@@ -302,13 +310,9 @@ class EventStream(StreamingResponse):
             self._end()
 
 
-_CLOSE = {"Connection": "close"}
-"""For responses before a body was read: what comes after it on the connection would be taken for the next request."""
-
-
-def _digest(key: str) -> bytes:
+def _digest(key: bytes) -> bytes:
     """Return what keys are compared by: of one length, so that the time of the comparison tells nothing."""
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
+    return hashlib.sha256(key).digest()
 
 
 async def _as_openai(request: Request, error: Exception) -> Response:

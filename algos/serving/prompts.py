@@ -62,7 +62,8 @@ class Conversation:
 
     def encode(self, policy: LLMPolicy, *, limit: int) -> list[int]:
         """Return the token ids; see `Prompt`."""
-        if sum(len(message["content"]) for message in self.messages) > MOST_CHARACTERS_PER_TOKEN * limit:
+        characters = sum(len(message["content"]) for message in self.messages)
+        if characters > MOST_CHARACTERS_PER_TOKEN * limit or len(self.messages) > limit:  # a template marks every message
             raise _too_long(limit, param="messages")
         ids = policy.chat.encode(self.messages)
         if len(ids) > limit:

@@ -6,7 +6,7 @@ like, because policies sample as they were trained (see `agents.sampling.Samplin
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -14,20 +14,32 @@ from algos.serving.errors import APIError
 
 MOST_LOGPROBS = 5
 """Likely tokens that are told of beside each token, as OpenAI has it."""
+MOST_NAMED = 100
+"""Characters of a field's name that a refusal repeats."""
+
+Item = TypeVar("Item")
+Several: TypeAlias = Annotated[list[Item], Field(fail_fast=True)]
+"""A list of which the first fault is enough: to tell of all those in a megabyte would hold up the server for seconds."""
 
 
-class TextPart(BaseModel):
+class Strict(BaseModel):
+    """Takes values of the right type alone: true is no number, and neither is "1"."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class TextPart(Strict):
     """A part of a message; only texts are read."""
 
     type: Literal["text"]
     text: str
 
 
-class ChatMessage(BaseModel):
+class ChatMessage(Strict):
     """One message of the conversation; what else it carries, such as an earlier draft, is not read."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
+    content: str | Several[TextPart]
 
     def plain(self) -> dict[str, str]:
         """Return the message as chat templates take it."""
@@ -35,7 +47,7 @@ class ChatMessage(BaseModel):
         return {"role": "system" if self.role == "developer" else self.role, "content": content}
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(Strict):
     """What a stream holds beside the text."""
 
     include_usage: bool = False
@@ -61,7 +73,7 @@ _NEUTRAL_IN_A_CHAT = _NEUTRAL | {
 _NEUTRAL_IN_A_TEXT = _NEUTRAL | {"best_of": (1,), "suffix": ("",)}
 
 
-class AnyRequest(BaseModel):
+class AnyRequest(Strict):
     """What the bodies of both endpoints have in common."""
 
     model_config = ConfigDict(extra="forbid")
@@ -72,7 +84,7 @@ class AnyRequest(BaseModel):
     temperature: float | None = Field(None, ge=0, le=2)
     seed: int | None = None
     n: int | None = Field(None, ge=1)
-    stop: str | list[str] | None = None
+    stop: str | Several[str] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
@@ -92,7 +104,7 @@ class AnyRequest(BaseModel):
 class ChatRequest(AnyRequest):
     """The body of a request to `/v1/chat/completions`."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: Several[ChatMessage] = Field(min_length=1)
     max_completion_tokens: int | None = Field(None, ge=1)
     """Most tokens of draft and answer together; the draft has half of them."""
 
@@ -177,7 +189,7 @@ def read_request(body: bytes, kind: type[Request]) -> Request:
         return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        param = ".".join(map(str, first["loc"])) or None
+        param = ".".join(map(str, first["loc"]))[:MOST_NAMED] or None
         unknown = first["type"] == "extra_forbidden"
         message = f"unrecognized request argument: {param}" if unknown else first["msg"].removeprefix("Value error, ")
         text = f"{param}: {message}" if param and not message.startswith(str(param)) and not unknown else message

@@ -20,7 +20,9 @@ from algos.serving.app import ChatServer
 
 LOOPBACK_NAMES = ["localhost", "127.0.0.1", "::1", "[::1]"]
 SILENCE_SECONDS = 30.0
-"""A connection on which no whole request has come for so long is closed."""
+"""A connection on which no whole request has come for so long is closed, and one whose client reads nothing is cut."""
+FAREWELL_SECONDS = 3.0
+"""For what is being written when the server is told to stop; the rest is answered with an error."""
 _UNANSWERED = object()
 
 
@@ -40,8 +42,10 @@ class Address:
         """Refuse to serve other machines without a key.
 
         Raises:
-            ConfigError: that would happen.
+            ConfigError: that would happen, or a name is none.
         """
+        if any("*" in name.removeprefix("*.") and name != "*" for name in self.allow_hosts):
+            raise ConfigError(f"--allow-host takes names such as me.example and *.example, not {' '.join(self.allow_hosts)}")
         if not self.loopback and api_key is None and not self.insecure:
             raise ConfigError(
                 f"{self.host} can be reached from other machines: name a variable that holds a key (--api-key-env NAME), "
@@ -58,10 +62,15 @@ class Address:
 
     @property
     def host_names(self) -> list[str]:
-        """The Host headers that are answered; all of them on an address that stands for every one of the machine's."""
-        if self.host in ("0.0.0.0", "::") and not self.allow_hosts:
+        """The names in Host headers that are answered; all where a key is asked for and nobody knows the machine's names."""
+        if self.any_address and not self.allow_hosts and not self.insecure:
             return ["*"]
-        return [*LOOPBACK_NAMES, self.host, *self.allow_hosts]
+        return [*LOOPBACK_NAMES, socket.gethostname() if self.any_address else self.host, *self.allow_hosts]
+
+    @property
+    def any_address(self) -> bool:
+        """Whether this stands for every address of the machine, which may be called by any of them."""
+        return self.host in ("0.0.0.0", "::")
 
 
 def serve(chat: ChatServer, address: Address, *, on_start: Callable[[str], None]) -> None:
@@ -111,7 +120,7 @@ def background(chat: ChatServer, address: Address | None = None) -> Iterator[str
 def make_server(chat: ChatServer, address: Address) -> uvicorn.Server:
     """Return a server that can be run on a socket."""
     config = uvicorn.Config(
-        chat.app(allowed_hosts=address.host_names),
+        chat.app(allowed_hosts=address.host_names, any_address=address.any_address),
         http=PatientProtocol,
         ws="none",
         lifespan="on",
@@ -121,7 +130,7 @@ def make_server(chat: ChatServer, address: Address) -> uvicorn.Server:
         proxy_headers=False,
         timeout_graceful_shutdown=5,
     )
-    return uvicorn.Server(config)
+    return PoliteServer(config, chat)
 
 
 def listen(address: Address) -> socket.socket:
@@ -143,13 +152,29 @@ def url(place: socket.socket) -> str:
     return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
 
 
+class PoliteServer(uvicorn.Server):
+    """Ends what it writes before it goes: uvicorn itself would break it off, and say no more than that."""
+
+    def __init__(self, config: uvicorn.Config, chat: ChatServer) -> None:
+        """Run `chat`, as `config` says."""
+        super().__init__(config)
+        self._chat = chat
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more requests, and answer those that there are."""
+        farewell = asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._chat.worker.stop)
+        await super().shutdown(sockets)
+        farewell.cancel()
+
+
 class PatientProtocol(H11Protocol):
-    """Patient, but not for ever: uvicorn itself waits without end for a request that comes byte by byte."""
+    """Patient, but not for ever: uvicorn itself waits without end for requests to come, and for responses to be read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to watch a connection."""
         super().connection_made(transport)
         self._seen: Any = None
+        self._unread = 0
         self._look_again = self.loop.call_later(SILENCE_SECONDS, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -158,9 +183,13 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        if unread and unread == self._unread:  # closing would wait until it is read
+            self.transport.abort()
+            return
+        self._unread = unread
         answered = self.cycle is None or self.cycle.response_complete
         if answered and self.cycle is self._seen:
             self.transport.close()
-            return
         self._seen = self.cycle if answered else _UNANSWERED
         self._look_again = self.loop.call_later(SILENCE_SECONDS, self._look)

@@ -59,10 +59,14 @@ class Worker:
         if self._over:
             self._refuse_inbox()
 
-    def close(self) -> None:
-        """Stop working; what is not finished fails."""
+    def stop(self) -> None:
+        """Have the work end at the next token; what is not finished fails. May be called from any thread."""
         self._closing = True
         self._inbox.put(None)
+
+    def close(self) -> None:
+        """Stop, and wait until the thread has ended."""
+        self.stop()
         self._thread.join()
 
     # --- the thread ---------------------------------------------------------------------------------

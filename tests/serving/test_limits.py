@@ -1,6 +1,7 @@
 """What the server refuses, and what can't stop it: other origins, wrong keys, large and slow bodies, silence, gone clients."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import socket
@@ -22,9 +23,11 @@ from small_run import Running, make_run, serving  # noqa: E402
 from agents import embedded  # noqa: E402
 from algos.errors import ConfigError  # noqa: E402
 from algos.serving import server as server_module  # noqa: E402
-from algos.serving.app import Limits  # noqa: E402
+from algos.serving.app import ChatServer, Limits  # noqa: E402
+from algos.serving.errors import APIError  # noqa: E402
 from algos.serving.models import served_models  # noqa: E402
-from algos.serving.server import Address, listen  # noqa: E402
+from algos.serving.schema import ChatRequest, read_request  # noqa: E402
+from algos.serving.server import Address, PatientProtocol, background, listen  # noqa: E402
 from algos.trained import load_trained  # noqa: E402
 
 QUESTION = [{"role": "user", "content": "2 + 3"}]
@@ -89,9 +92,11 @@ def answers(server: Running) -> bool:
 # --- who may ask ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:1", "null", "http://127.0.0.1"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "http://localhost:1", "null", "http://127.0.0.1", "app://127.0.0.1:{port}", ""]
+)
 def test_pages_of_other_origins_are_refused_and_no_response_lets_them_read(server: Running, origin: str) -> None:
-    refused = call(server, Origin=origin)
+    refused = call(server, Origin=origin.format(port=server.port))
     assert (refused.status, json.loads(refused.text)["error"]["type"]) == (403, "permission_error")
     preflight = call(server, method="OPTIONS", Origin=origin, Access_Control_Request_Method="POST")
     assert preflight.status >= 400
@@ -101,6 +106,13 @@ def test_pages_of_other_origins_are_refused_and_no_response_lets_them_read(serve
 
 def test_the_servers_own_origin_may_ask(server: Running) -> None:
     assert call(server, Origin=f"http://127.0.0.1:{server.port}").status == 200
+    assert call(server, Origin=f"https://127.0.0.1:{server.port}").status == 200  # behind a proxy with TLS
+    assert call(server, Sec_Fetch_Site="same-origin").status == 200
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_what_a_page_elsewhere_embeds_is_refused_though_no_origin_is_sent(server: Running, site: str) -> None:
+    assert call(server, method="GET", path="/v1/models", Sec_Fetch_Site=site).status == 403
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost@evil.example", ""])
@@ -130,6 +142,33 @@ def test_with_a_key_nobody_else_is_served(run: Path, engine: ScriptedEngine) -> 
             client.models.list()
 
 
+@pytest.mark.parametrize("key", ["", " ", "\n"])
+def test_an_empty_key_is_none(run: Path, key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ConfigError, match="empty"):
+        ChatServer({}, api_key=key)
+    monkeypatch.setenv("AGON_TEST_KEY", key)
+    from algos.cli import run as agon
+
+    assert agon(["serve", str(run), "--api-key-env", "AGON_TEST_KEY"]) == 2
+    assert "not set" in capsys.readouterr().err
+
+
+def test_a_key_may_have_any_letters_and_a_line_feed_at_its_end(run: Path, engine: ScriptedEngine) -> None:
+    with serving(run, api_key="schlüssel\n", engine=engine) as server:
+        assert call(server, Authorization="Bearer schlüssel".encode().decode("latin-1")).status == 200
+        assert call(server, Authorization="Bearer schl").status == 401
+
+
+def test_an_address_of_every_network_answers_to_numbers_and_to_its_own_names(run: Path, engine: ScriptedEngine) -> None:
+    """Without a key a page that gives this machine a name of its own must not be served."""
+    chat = ChatServer(served_models(load_trained(run, engine=engine)))
+    with background(chat, Address("0.0.0.0", 0, insecure=True)) as url:
+        server = Running(url, int(url.split(":")[2].split("/")[0]), chat)
+        own = [call(server, Host=host).status for host in ("192.168.1.5", "10.0.0.1:80", "[fe80::1]:8000", "localhost")]
+        others = [call(server, Host=host).status for host in ("evil.example", "1.2.3.4.evil.example", "1.2.3.4:x", "")]
+    assert (set(own), set(others)) == ({200}, {400})
+
+
 def test_other_machines_are_served_only_with_a_key_or_knowingly() -> None:
     for host in ("0.0.0.0", "::", "192.168.1.5", "example.org"):
         with pytest.raises(ConfigError, match="--api-key-env NAME"):
@@ -141,6 +180,10 @@ def test_other_machines_are_served_only_with_a_key_or_knowingly() -> None:
     assert Address("127.0.0.1").host_names == ["localhost", "127.0.0.1", "::1", "[::1]", "127.0.0.1"]
     assert Address("0.0.0.0").host_names == ["*"]
     assert "*" not in Address("0.0.0.0", allow_hosts=("me.example",)).host_names
+    assert "*" not in Address("0.0.0.0", insecure=True).host_names
+    with pytest.raises(ConfigError, match="--allow-host takes names"):
+        Address(allow_hosts=("ev*l.example",)).check(api_key=None)
+    Address(allow_hosts=("*.me.example", "*")).check(api_key=None)
 
 
 def test_a_port_that_is_taken_is_a_sentence() -> None:
@@ -170,6 +213,12 @@ def test_a_port_that_is_taken_is_a_sentence() -> None:
         (b'{"model": "alice", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1e400}', 400),
         (b'{"model": "alice", "messages": [{"role": "user", "content": "x"}], "max_tokens": 0}', 400),
         (b'{"model": "alice", "messages": [{"role": "user", "content": "x"}], "n": -1}', 400),
+        (b'{"model": "alice", "messages": [{"role": "user", "content": "x"}], "n": true}', 400),
+        (b'{"model": "alice", "messages": [{"role": "user", "content": "x"}], "max_tokens": "2"}', 400),
+        (b'{"model": "alice", "messages": [{"role": "user", "content": "x"}], "stream": "yes"}', 400),
+        (b'{"model": "alice", "messages": [{"role": "user", "content": "x"}], "temperature": false}', 400),
+        (b'{"model": "alice", "messages": [{"role": "user", "content": "x"}], "seed": ' + b"9" * 3000 + b"}", 200),
+        (b'{"model": "alice", "messages": [{"role": "user", "content": "x"}], "temperature": 1, "max_tokens": 1}', 200),
         (b'{"model": "../../etc", "messages": [{"role": "user", "content": "x"}]}', 404),
         (b'{"model": "alice", "messages": [{"role": "user", "content": "' + b"x" * 4000 + b'"}]}', 413),
     ],
@@ -177,8 +226,52 @@ def test_a_port_that_is_taken_is_a_sentence() -> None:
 def test_a_bad_body_is_refused_in_openais_format(server: Running, body: bytes, status: int) -> None:
     response = call(server, body=body)
     assert response.status == status
-    assert set(json.loads(response.text)["error"]) == {"message", "type", "param", "code"}
+    assert status == 200 or set(json.loads(response.text)["error"]) == {"message", "type", "param", "code"}
     assert answers(server)
+
+
+def test_of_many_faults_the_first_is_told_and_not_the_rest_looked_for() -> None:
+    """A megabyte of faults took seconds to list, and a server that lists answers nobody."""
+    for asked in (
+        {"messages": [1] * 300_000},
+        {"messages": [{"role": "user", "content": [{}] * 250_000}]},
+        {"stop": [1] * 300_000},
+    ):
+        body = json.dumps({**ASKED, **asked}).encode()
+        begun = time.process_time()
+        with pytest.raises(APIError) as refused:
+            read_request(body, ChatRequest)
+        assert refused.value.status == 400
+        assert time.process_time() - begun < 0.5
+
+
+def test_a_refusal_does_not_repeat_a_name_of_any_length(server: Running) -> None:
+    assert len(call(server, body=json.dumps({**ASKED, "x" * 3500: 1}).encode()).text) < 500
+
+
+def test_messages_without_a_text_are_counted_too(run: Path, engine: ScriptedEngine) -> None:
+    """A template marks every message: tens of thousands of empty ones would hold up everybody while they are read."""
+    with serving(run, engine=engine) as server:
+        policy = server.chat.models["alice"].speakers[0]
+        read, encode = [], policy.chat.encode
+        policy.chat.encode = lambda messages: read.append(len(messages)) or encode(messages)
+        response = call(server, body=json.dumps({**ASKED, "messages": [{"role": "user", "content": ""}] * 10_000}).encode())
+    assert (response.status, json.loads(response.text)["error"]["code"]) == (400, "context_length_exceeded")
+    assert read == []
+
+
+def test_a_length_that_is_said_in_two_ways_is_refused_and_the_connection_closed(server: Running) -> None:
+    """A proxy that believes the other length would take what follows for another client's request, or a response for it."""
+    for path in (b"/v1/chat/completions", b"/health", b"/nowhere"):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+            smuggled = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            head = HEAD.replace(b"/v1/chat/completions", path)
+            connection.sendall(head + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled)
+            said = b""
+            while part := connection.recv(1000):
+                said += part
+        assert said.startswith(b"HTTP/1.1 400")
+        assert said.count(b"HTTP/1.1 ") == 1
 
 
 def test_a_body_without_an_end_is_cut_off_at_the_limit(server: Running) -> None:
@@ -320,6 +413,46 @@ def test_a_client_that_does_not_read_blocks_nobody_and_is_left(server: Running) 
         assert answers(server)
         assert is_soon(lambda: server.chat.busy == 0, 2 * LIMITS.seconds)
     assert answers(server)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_reads_nothing_does_not_keep_its_connection(
+    run: Path, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    lost, let_go = [], PatientProtocol.connection_lost
+    monkeypatch.setattr(PatientProtocol, "connection_lost", lambda self, exc: (lost.append(self.client), let_go(self, exc))[1])
+    monkeypatch.setattr(server_module, "SILENCE_SECONDS", 0.3)
+    body = json.dumps({**ASKED, "max_tokens": 2048, "stream": True, "n": 8}).encode()
+    asked = HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    asked = asked if stream else b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20_000
+    with serving(run, limits=Limits(seconds=4.0), engine=engine) as server, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.settimeout(0.3)
+        connection.connect(("127.0.0.1", server.port))
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            connection.sendall(asked)
+        assert is_soon(lambda: connection.getsockname() in lost)
+        assert answers(server)
+
+
+def test_a_server_that_is_told_to_stop_answers_what_it_writes(
+    run: Path, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server_module, "FAREWELL_SECONDS", 0.2)
+    engine.seconds = 0.01
+    bodies = [json.dumps({**ASKED, "max_tokens": 2000, "stream": stream}).encode() for stream in (False, True)]
+    with ThreadPoolExecutor() as pool:
+        with serving(run, engine=engine) as server:
+            replies = [pool.submit(call, server, body=body) for body in bodies]
+            assert is_soon(lambda: server.chat.busy == 2)
+            begun = time.monotonic()
+        assert time.monotonic() - begun < 4
+        whole, streamed = (reply.result() for reply in replies)
+    assert (whole.status, json.loads(whole.text)["error"]["code"]) == (503, "shutting_down")
+    *_, error, done, _ = streamed.text.split("\n\n")
+    assert json.loads(error.removeprefix("data: "))["error"]["code"] == "shutting_down"
+    assert done == "data: [DONE]"
+    assert "Traceback" not in caplog.text
 
 
 def test_a_server_that_can_not_work_any_more_says_so(run: Path, engine: ScriptedEngine) -> None:
