@@ -242,8 +242,8 @@ class PolicyOptimizer:
         for name, parameter in self.parameters.items():
             if parameter.grad is None:
                 continue
-            gradient = parameter.grad.double()
-            self._sums[name] = self._sums[name].add_(gradient) if name in self._sums else gradient
+            # Laid out as the parameter is, whatever the gradient's strides are: AdamW in one pass goes by the place in memory.
+            self._sums.setdefault(name, torch.zeros_like(parameter, dtype=torch.float64)).add_(parameter.grad)
             parameter.grad = None
 
     def _show(self) -> None:

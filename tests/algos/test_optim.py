@@ -74,6 +74,23 @@ def test_without_clipping():
     torch.testing.assert_close(ours["p0"], reference["p0"])
 
 
+def test_several_backward_passes_are_added_up_in_any_order_and_layout():
+    pieces = torch.randn(5, 3, 2, generator=torch.Generator().manual_seed(0))
+    stepped = []
+    for order in ([0, 1, 2, 3, 4], [3, 1, 4, 0, 2]):
+        weight = nn.Parameter(torch.zeros(2, 3))
+        optimizer = PolicyOptimizer({"weight": weight}, OptimConfig(learning_rate=0.1, max_grad_norm=None))
+        with optimizer.accumulating() as collect:
+            for index in order:
+                weight.grad = pieces[index].t()  # as autograd may hand it out, with other strides than the parameter's
+                collect()
+        assert torch.equal(weight.grad, pieces.double().sum(0).t().float())
+        optimizer.step()
+        stepped.append(weight.detach())
+    torch.testing.assert_close(stepped[0], -0.1 * pieces.sum(0).t().sign())
+    assert torch.equal(*stepped)
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_bad_gradient_steps_nothing(bad):
     ours = parameters([1.0, 2.0], [bad, 0.0])
