@@ -27,6 +27,11 @@ def printable(text: str, *, limit: int | None = None) -> str:
     return "".join(map(_shown, text)) if not text.isascii() or not text.isprintable() else text
 
 
+def quotation(text: str) -> str:
+    """Return `text` printable, and every line of it behind "> ", so that none of them poses as what stands around it."""
+    return "> " + printable(text).replace("\n", "\n> ")
+
+
 def _shown(character: str) -> str:
     if character in _KEPT or character in _JOINERS or unicodedata.category(character) not in _ACTING:
         return character

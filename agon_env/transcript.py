@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, get_args, get_origin, get_type_
 
 from agon_env.errors import Error, TranscriptError
 from agon_env.events import Event, Events
+from agon_env.printable import printable, quotation
 from agon_env.types import NO_MOVE, Action, FrozenDict, NoMove, Outcome, freeze
 
 if TYPE_CHECKING:
@@ -127,10 +128,11 @@ class Transcript:
             file.write(lines.encode("ascii"))
 
     def render(self) -> str:
-        """Return the contest as plain text for people."""
-        parts = [f"[{event.player}, {event.role}]\n{event.text}" for event in self.events]
+        """Return the contest as plain text for people: what is said is quoted, and none of it acts on a terminal."""
+        parts = [f"[{event.player}, {event.role}]\n{quotation(event.text)}" for event in self.events]
         if self.outcome is not None:
-            parts.append(f"[outcome] {self.outcome.reason}; rewards {dict(self.outcome.rewards)}")
+            reason = " ".join(printable(self.outcome.reason).split())
+            parts.append(f"[outcome] {reason}; rewards {dict(self.outcome.rewards)}")
         return "\n\n".join(parts)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Transcript:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from algos.commands import COMMANDS, DONE, FAILED, INTERRUPTED, USAGE, NoSuchCommand
@@ -94,7 +96,8 @@ def _friendly(command: Callable[[], int]) -> int:
     if not sys.stderr.isatty():  # read when transformers is imported: a log has no use for bars
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
-        return command()
+        with _printable_warnings():
+            return command()
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
@@ -110,6 +113,19 @@ def _friendly(command: Callable[[], int]) -> int:
 
 
 _WRONG_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+@contextmanager
+def _printable_warnings() -> Iterator[None]:
+    """Have warnings written so that nothing in them acts on the terminal: they may quote a file."""
+    from agon_env.printable import printable
+
+    as_before = warnings.formatwarning
+    warnings.formatwarning = lambda *args, **how: printable(as_before(*args, **how))
+    try:
+        yield
+    finally:
+        warnings.formatwarning = as_before
 
 
 def _complain(what: str) -> None:

@@ -45,16 +45,17 @@ class RunConsole:
 
     def say(self, text: str) -> None:
         """Print a line; characters of it that would act on the terminal are shown as what they are."""
-        # Text, not a string: square brackets in a model's words or in a path are not markup.
-        self.console.print(Text(printable(text)), soft_wrap=True)  # a path that is broken over lines can't be copied
+        self.console.print(_text(text), soft_wrap=True)  # a path that is broken over lines can't be copied
 
     def banner(self, title: str, facts: Mapping[str, str]) -> None:
         """Print what is about to happen."""
-        table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table = Table(
+            title=_text(title), title_justify="left", show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        )
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")
         for name, fact in facts.items():
-            table.add_row(Text(name), Text(fact))
+            table.add_row(_text(name), _text(fact))
         self.console.print(table)
         self.console.print()
 
@@ -94,13 +95,13 @@ class RunConsole:
 
     def before_after(self, before: Mapping[str, Any], after: Mapping[str, Any], *, roles: Sequence[str], title: str) -> None:
         """Print the figures before and after, with their 95 % intervals."""
-        table = Table(title=title, title_justify="left")
+        table = Table(title=_text(title), title_justify="left")
         table.add_column("held-out problems")
         for name in ("before", "after", "change"):
             table.add_column(name, justify="right")
         for key, label in labels(roles).items():
             if key in before or key in after:
-                table.add_row(label, _share(before, key), _share(after, key), _change(before, after, key))
+                table.add_row(_text(label), _share(before, key), _share(after, key), _change(before, after, key))
         if "mean_tokens" in before and "mean_tokens" in after:
             old, new = before["mean_tokens"], after["mean_tokens"]
             table.add_row("tokens per completion", f"{old:.1f}", f"{new:.1f}", f"{new - old:+.1f}")
@@ -131,6 +132,11 @@ class Ticker:
         if self._bar is not None:
             bar, task = self._bar
             bar.update(task, note=f"sampled {ended}/{rows}")
+
+
+def _text(text: str) -> Text:
+    """Return a text that may quote a file or a game: square brackets in it are not markup, and no character acts."""
+    return Text(printable(text))
 
 
 def _share(evaluation: Mapping[str, Any], key: str) -> str:

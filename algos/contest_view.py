@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agon_env.contest import Contest
-from agon_env.printable import printable
+from agon_env.printable import printable, quotation
 from agon_env.rewards import RewardRule
 from agon_env.types import Action, Observation, Reward
 
@@ -105,12 +105,19 @@ class ContestView:
 
 
 def contest_text(contest: Contest) -> str:
-    """Return a contest as plain text: what its first speaker read, what was said, and how the rewards came about."""
+    """Return a contest as plain text: what its first speaker read, what was said, and how the rewards came about.
+
+    What was read and said is quoted, so that it can't pose as another speaker or as the outcome.
+    """
     outcome, events = contest.outcome, contest.transcript.events
-    parts = [contest.observe(events[0].player).text] if events else []
-    parts += [f"[{event.player}, the {event.role}]\n{event.text}" for event in events]
+    parts = []
+    if events:
+        first = events[0]
+        parts.append(f"[{first.player}, the {first.role}, reads]\n{quotation(contest.observe(first.player).text)}")
+    parts += [f"[{event.player}, the {event.role}, says]\n{quotation(event.text)}" for event in events]
     if outcome is not None:
-        parts.append("\n".join([f"[{outcome.reason}]", *(_line(contest, player) for player in outcome.roles)]))
+        reason = " ".join(printable(outcome.reason).split())
+        parts.append("\n".join([f"[{reason}]", *(_line(contest, player) for player in outcome.roles)]))
     return "\n\n".join(parts)
 
 
@@ -119,7 +126,7 @@ def _line(contest: Contest, player: str) -> str:
     outcome = contest.outcome
     assert outcome is not None
     answer, why = read_answer(contest, player)
-    facts = [f"answer {answer!r}" if answer else "", why]
+    facts = [f"answer {answer!r}" if answer else "", " ".join(why.split())]
     facts.append(f"reward {_number(outcome.rewards[player])} = {_parts(outcome.components[player])}")
     return f"{player}, the {outcome.roles[player]}: {', '.join(filter(None, facts))}"
 

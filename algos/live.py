@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from agon_env.printable import printable
 from algos.types import Stats
 
 WIDE = 110
@@ -112,15 +113,15 @@ class LiveSteps:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("")
         for name in columns:
-            table.add_column(name, justify="right", no_wrap=True)
+            table.add_column(Text(printable(name)), justify="right", no_wrap=True)
         for policy, figures in rows.items():
-            table.add_row(Text(policy, style="bold"), *(figures.get(name, "–") for name in columns))
+            table.add_row(Text(printable(policy), style="bold"), *(figures.get(name, "–") for name in columns))
         return table
 
     def _pair(self) -> Text:
         line = Text()
         for name, value in pair_figures(self._stats, self._roles).items():
-            line.append(f"{name} ").append(value, style="bold").append("   ")
+            line.append(f"{printable(name)} ").append(value, style="bold").append("   ")
         return line
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -288,3 +289,14 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     assert resumed.returncode == 0, resumed.stderr
     assert (tmp_path / "run" / "summary.json").exists()
     assert len((tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == steps + 1
+
+
+def test_a_warning_that_quotes_a_file_does_not_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        print(warnings.formatwarning("dropped \x1b[2J", UserWarning, "\x1b]0;owned\x07.py", 1))
+        return DONE
+
+    assert cli._friendly(command) == DONE
+    assert "dropped \\x1b[2J" in (shown := capsys.readouterr().out)
+    assert "\x1b" not in shown
+    assert warnings.formatwarning("\x1b", UserWarning, "a.py", 1).count("\x1b") == 1

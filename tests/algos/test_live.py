@@ -126,3 +126,24 @@ def test_the_time_left_counts_the_steps_of_this_session(monkeypatch: pytest.Monk
     now[0] += 10 * 90.0
     assert clock.left(60) == "1:15:00 left"
     assert clock.left(110) == ""
+
+
+HOSTILE = "\x1b[2J\x1b]8;;https://example.org\x07[link=https://example.org]x[/link] [bold red]y[/] \u202ez\r"
+
+
+def test_names_of_a_run_neither_act_nor_are_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come from a config, a data set or a game, which may be somebody else's."""
+    monkeypatch.delenv("CI", raising=False)
+    screen = io.StringIO()
+    terminal = Console(file=screen, width=400, force_terminal=True, color_system="truecolor", highlight=False)
+    console = RunConsole(terminal)
+    console.banner(HOSTILE, {HOSTILE: HOSTILE})
+    figures = {"n": 4, "draft_pass1": 0.5, "answer_pass1": 0.5, "ci95": {"draft_pass1": (0, 1), "answer_pass1": (0, 1)}}
+    console.before_after(figures, figures, roles=(HOSTILE, "other"), title=HOSTILE)
+    view = LiveSteps(terminal, 2, done=0, policies=(HOSTILE,), roles=(HOSTILE, "other"))
+    view.step(1, {f"{HOSTILE}/reward": 1.0, f"{HOSTILE}/reward_{HOSTILE}": 1.0, "pair/draft_pass1": 0.5, "time/step": 1.0})
+    terminal.print(view)
+    shown = screen.getvalue()
+    assert shown.count("[link=https://example.org]x[/link] [bold red]y[/]") >= 7
+    for acting in ("\x1b[2J", "\x1b]", "\x07", "\u202e", "\r"):
+        assert acting not in shown

@@ -163,7 +163,7 @@ def test_rendering_is_text():
     env = to_gymnasium(Nim(), "first", nim_rival, render_mode="ansi")
     env.reset(seed=0)
     env.step("1")
-    assert env.render().startswith("[alice, first]\n1")
+    assert env.render().startswith("[alice, first]\n> 1")
     assert to_gymnasium(Nim(), "first", nim_rival).render() is None
 
 
