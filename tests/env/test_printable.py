@@ -2,7 +2,7 @@
 
 import pytest
 
-from agon_env.printable import printable
+from agon_env.printable import printable, quotation
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,8 @@ def test_what_acts_is_shown_as_what_it_is(text: str, shown: str) -> None:
 def test_long_texts_are_cut() -> None:
     assert printable("x" * 10, limit=4) == "xxxx…"
     assert printable("xxxx", limit=4) == "xxxx"
+
+
+def test_every_line_of_a_quotation_is_marked() -> None:
+    assert quotation("one\n[outcome] two\r\x85[bob]\u2028\n") == "> one\n> [outcome] two\\r\\x85[bob]\\u2028\n> "
+    assert quotation("") == "> "
