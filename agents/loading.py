@@ -7,14 +7,16 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
 
 from agents.adapter_files import CONFIG_FILE as ADAPTER_CONFIG
 from agents.chat import PLAIN_TEMPLATE
@@ -52,7 +54,7 @@ def load_model(
         ModelNotFound: nothing can be loaded from `source`.
     """
     place = _usable(device) if device is not None else default_device()
-    folder = {EMBEDDED: _embedded_path, SMOLLM2: smollm2_path}.get(str(source), lambda: source)()
+    folder = _place_of(source)
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     if Path(folder).is_dir() and not (Path(folder) / "config.json").is_file():
         raise ModelNotFound(f"the folder {folder} holds no model: it lacks config.json. {_OFFLINE}")
@@ -85,6 +87,36 @@ def load_model(
     model.to(place)  # type: ignore[arg-type]
     _leave_file(model)
     return model.eval(), tokenizer
+
+
+def load_tokenizer(source: str | Path) -> tuple[Any, frozenset[int], int]:
+    """Return what is known of a model without its weights, for one that is elsewhere.
+
+    Args:
+        source: see `load_model`.
+
+    Returns:
+        Its tokenizer, the tokens that end a completion, and the length of its context.
+
+    Raises:
+        ModelNotFound: nothing can be loaded from `source`.
+    """
+    folder = _place_of(source)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        config = AutoConfig.from_pretrained(folder)
+    except (OSError, ValueError) as error:
+        raise ModelNotFound(f"no tokenizer can be loaded from {str(source)!r} ({_first_line(error)})") from error
+    try:
+        generation = GenerationConfig.from_pretrained(folder)
+    except OSError:  # many models have none
+        generation = None
+    ends = [getattr(generation, "eos_token_id", None), tokenizer.eos_token_id]
+    return tokenizer, _token_ids(ends), config.get_text_config().max_position_embeddings
+
+
+def _place_of(source: str | Path) -> str | Path:
+    return {EMBEDDED: _embedded_path, SMOLLM2: smollm2_path}.get(str(source), lambda: source)()
 
 
 def _refuse_kernels(config: Any, source: str | Path) -> None:
@@ -136,11 +168,12 @@ def default_dtype(device: torch.device) -> torch.dtype:
 def eos_token_ids(model: PreTrainedModel, tokenizer: Any) -> frozenset[int]:
     """Return every token that ends a completion: those of the generation config and of the tokenizer."""
     generation = getattr(model, "generation_config", None)
-    found: set[int] = set()
-    for ids in (getattr(generation, "eos_token_id", None), tokenizer.eos_token_id):
-        if ids is not None:
-            found.update([ids] if isinstance(ids, int) else ids)
-    return frozenset(found)
+    return _token_ids([getattr(generation, "eos_token_id", None), tokenizer.eos_token_id])
+
+
+def _token_ids(named: Iterable[int | list[int] | None]) -> frozenset[int]:
+    """Return ids that are named one by one, in lists, or not at all."""
+    return frozenset(chain.from_iterable([ids] if isinstance(ids, int) else ids for ids in named if ids is not None))
 
 
 def smollm2_path() -> Path:

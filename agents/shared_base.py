@@ -74,6 +74,16 @@ class SharedBase:
         )
         return cls(model, tokenizer, engine=engine, name=str(source))
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the model computes in."""
+        return self.model.dtype
+
     # --- policies -----------------------------------------------------------------------------------
 
     def policy(

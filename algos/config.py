@@ -25,6 +25,7 @@ from algos.losses import LossConfig
 from algos.optim import OptimConfig
 from algos.overlay import overlay
 from algos.parallel.ray_config import RayConfig
+from algos.tinker import check_learner
 from algos.values import CriticConfig
 
 
@@ -125,6 +126,10 @@ class TrainConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     loss: LossConfig = field(default_factory=LossConfig)
 
+    learner: str = "local"
+    """Who updates the policies: "local", this process; "tinker" or "tinker:URL", a Tinker service, which samples as well, by
+    the key in $TINKER_API_KEY (see docs/scaling.md)."""
+
     # --- how it is judged ---
     eval_problems: int = 512
     """Held-out problems, before and after; 0 evaluates nothing."""
@@ -175,6 +180,7 @@ class TrainConfig:
             self.make_algorithm()
         except ValueError as error:
             raise ConfigError(str(error)) from error
+        check_learner(self)
 
     def contest_options(self) -> dict[str, Any]:
         """Return `env_options` as keyword arguments of `agon_env.make`.
@@ -284,9 +290,13 @@ def load_config(run: Path) -> TrainConfig:
 
     Raises:
         FileNotFoundError: the folder holds no run.
-        ConfigError: the config was written by another version.
+        ConfigError: the config can't be read, or was written by another version.
     """
     file = run / "config.json"
     if not file.exists():
         raise FileNotFoundError(f"{run} is not the folder of a run: it has no config.json")
-    return TrainConfig.from_dict(json.loads(file.read_text(encoding="utf-8")))
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file} is not JSON: {error}") from error
+    return TrainConfig.from_dict(record)

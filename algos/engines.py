@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from agents.engines.served import Backend, ServedEngine
+from agents.engines.tinker import TinkerEngine
 from agents.engines.torch import TorchEngine
 from agents.shared_base import SharedBase
 from algos.errors import ConfigError
@@ -14,19 +15,21 @@ from algos.parallel.pool import RayPool
 if TYPE_CHECKING:
     from algos.config import TrainConfig
 
-AnyEngine: TypeAlias = TorchEngine | ServedEngine
+AnyEngine: TypeAlias = TorchEngine | ServedEngine | TinkerEngine
 
 
 def make_engine(config: TrainConfig, *, policies: int) -> AnyEngine:
     """Return what samples for the policies of a run.
 
     Args:
-        config: its `engine` names it.
+        config: its `engine` names it, and its `learner` where that samples by itself.
         policies: how many there are; a server holds them all, and as many opponents.
 
     Raises:
         DependencyNotInstalled: vLLM is asked for, and there is none that is known.
     """
+    if config.learner != "local":
+        return TinkerEngine(config.learner.partition(":")[2] or None)
     kind, _, address = config.engine.partition(":")
     if kind == "torch":
         return TorchEngine(max_rows=config.max_rows)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agents.engines.tinker import TinkerEngine
 from agents.policy import LLMPolicy
 from agents.sampling import Engine, SamplingParams
 from agents.shared_base import SharedBase
@@ -26,7 +27,10 @@ def load_bases(config: TrainConfig, names: Sequence[str], engine: Engine) -> dic
     """
     models = policy_models(config, names)
     device = None if config.device == "auto" else config.device
-    loaded = {model: SharedBase.load(model, device=device, engine=engine) for model in dict.fromkeys(models.values())}
+    loaded = {
+        model: engine.base(model) if isinstance(engine, TinkerEngine) else SharedBase.load(model, device=device, engine=engine)
+        for model in dict.fromkeys(models.values())
+    }
     for base in loaded.values():
         room = base.context_length - LEAST_PROMPT
         if config.max_tokens > room:

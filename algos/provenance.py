@@ -16,7 +16,7 @@ import torch
 
 from algos.redaction import redact
 
-PACKAGES = ("agon-env", "torch", "transformers", "peft", "safetensors", "numpy", "sympy", "datasets", "vllm", "ray")
+PACKAGES = ("agon-env", "torch", "transformers", "peft", "safetensors", "numpy", "sympy", "datasets", "vllm", "ray", "tinker")
 """Whose versions may change what a run does."""
 
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from agents.adapter_files import AdapterSpec
 from agents.engines.served import ServedEngine
+from agents.engines.tinker import TinkerBase
 from agents.engines.torch import TorchEngine
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, SamplingParams
@@ -36,7 +37,7 @@ from algos.errors import OutOfMemory
 from algos.evaluate import Evaluation
 from algos.guards import Guards
 from algos.judge import evaluate_policies
-from algos.learner import LocalLearner
+from algos.learner import Learner, LocalLearner
 from algos.length_penalty import penalise_length
 from algos.memory import free_memory, is_out_of_memory
 from algos.metrics import pair_metrics, turn_metrics, turn_samples
@@ -47,6 +48,7 @@ from algos.parallel.ranks import Ranks
 from algos.phases import recording
 from algos.policies import load_bases, make_policy, sampling_params
 from algos.rollouts import Rollout, Rollouts, rollout
+from algos.tinker import TinkerLearner
 from algos.types import Row, Stats, Turn, ValueRow
 from algos.update import update_policy
 from algos.values import Critic, appraise, update_critic
@@ -64,7 +66,7 @@ class Run:
     held_out: Contest
     """The template of evaluation contests."""
     policies: dict[str, LLMPolicy]
-    learners: dict[str, LocalLearner]
+    learners: dict[str, Learner]
     """Policy → what updates it; policies on one base have the same."""
     opponents: Opponents | None
     engine: AnyEngine
@@ -184,7 +186,7 @@ class Run:
 
     def advance(self) -> tuple[Stats, Rollout]:
         """Do one step: match, play, compare, update. Returns its metrics, and what was played."""
-        with recording(self.bases[0].model.device) as phases:
+        with recording(self.bases[0].device) as phases:
             stats, rollout = self._advance()
         stats |= phases.stats()
         if "time/sample" in stats:
@@ -283,18 +285,18 @@ def _rollouts(ranks: Ranks, workers: RayPool | None, *, spread: bool) -> Rollout
     return rollout_of_first(ranks, play) if spread else ranked_rollout(ranks)
 
 
-def _make_learner(base: SharedBase, ranks: Ranks, **options: Any) -> LocalLearner:
+def _make_learner(base: SharedBase, ranks: Ranks, **options: Any) -> Learner:
+    if isinstance(base, TinkerBase):
+        return TinkerLearner(base, **options)
     return LocalLearner(base, **options) if ranks.size == 1 else RankedLearner(base, ranks=ranks, **options)
 
 
-def _make_critics(
-    config: TrainConfig, policies: Mapping[str, LLMPolicy], learners: Mapping[str, LocalLearner]
-) -> dict[str, Critic]:
+def _make_critics(config: TrainConfig, policies: Mapping[str, LLMPolicy], learners: Mapping[str, Learner]) -> dict[str, Critic]:
     spec = AdapterSpec(config.lora_rank, config.lora_alpha)
     seeds = np.random.SeedSequence(config.seed).generate_state(len(policies)).tolist()
     return {
         name: (RankedCritic if isinstance(learners[name], RankedLearner) else Critic)(
-            learners[name], policy, spec=spec, seed=seed, config=config.critic
+            cast(LocalLearner, learners[name]), policy, spec=spec, seed=seed, config=config.critic
         )
         for (name, policy), seed in zip(policies.items(), seeds, strict=True)
     }

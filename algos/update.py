@@ -16,7 +16,7 @@ import numpy as np
 
 from agents.policy import LLMPolicy
 from algos.importance import importance_weights
-from algos.learner import LocalLearner
+from algos.learner import Learner
 from algos.optim import UnsoundUpdate
 from algos.types import Batch, Row, Stats, ValueRow
 
@@ -44,7 +44,7 @@ class Watch(Protocol):
 
 
 def update_policy(
-    learner: LocalLearner,
+    learner: Learner,
     policy: LLMPolicy,
     rows: Sequence[Row],
     *,
@@ -139,9 +139,7 @@ def minibatches(rows: int, *, epochs: int, parts: int, seed: Sequence[int]) -> I
         yield from (part.tolist() for part in np.array_split(order, parts))
 
 
-def correct_sampler(
-    learner: LocalLearner, policy: LLMPolicy, rows: Sequence[Row], *, temperature: float
-) -> tuple[list[Row], Stats]:
+def correct_sampler(learner: Learner, policy: LLMPolicy, rows: Sequence[Row], *, temperature: float) -> tuple[list[Row], Stats]:
     """Score the rows under the policy as the learner sees it, and weigh them by its ratio to the sampler.
 
     Returns:

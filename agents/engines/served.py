@@ -130,7 +130,7 @@ class ServedEngine:
             adapter = self._serving(base).current(request.policy)
             begun = request.begun or [0] * len(request.prompts)
             rows = [
-                (place, ServedRow(tuple(prompt), _luck(seed, before), _room(base, prompt, request.params), adapter))
+                (place, ServedRow(tuple(prompt), luck_of(seed, before), room_for(base, prompt, request.params), adapter))
                 for prompt, seed, before in zip(request.prompts, request.seeds, begun, strict=True)
             ]
             batches.setdefault((base, request.params.temperature), []).extend(rows)
@@ -219,12 +219,17 @@ class _Serving:
         self._own[served.name] = own
 
 
-def _luck(seed: int, begun: int) -> int:
+def luck_of(seed: int, begun: int) -> int:
     """Return the seed that a server gets: a row that goes on would else draw once more with the numbers that it began with."""
     return int(np.random.SeedSequence([seed, begun]).generate_state(1, np.uint64)[0] >> 1) if begun else seed % 2**63
 
 
-def _room(base: SharedBase, prompt: Sequence[int], params: SamplingParams) -> int:
+def room_for(base: SharedBase, prompt: Sequence[int], params: SamplingParams) -> int:
+    """Return how many tokens may be sampled after a prompt.
+
+    Raises:
+        PromptTooLong: none.
+    """
     if len(prompt) >= base.context_length:
         raise PromptTooLong(f"a prompt of {len(prompt)} tokens fills the context of {base.context_length}; shorten it")
     return min(params.max_tokens, base.context_length - len(prompt))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agents.policy import LLMPolicy
-    from algos.learner import LocalLearner
+    from algos.learner import Learner
     from algos.values import Critic
 
 SKIPPED = "skipped"
@@ -42,7 +42,7 @@ class Guards:
         self,
         config: GuardConfig,
         policies: Mapping[str, LLMPolicy],
-        learners: Mapping[str, LocalLearner],
+        learners: Mapping[str, Learner],
         *,
         critics: Mapping[str, Critic] | None = None,
         eval_problems: int = 0,
@@ -60,7 +60,7 @@ class Guards:
         self.bases = FrozenBases({id(policy.base): policy.base for policy in policies.values()}.values())
         self._policies, self._learners = policies, learners
         self._idle = IdleWatch(
-            {name: (name, policy.parameters()) for name, policy in policies.items()}
+            {name: (name, own) for name, policy in policies.items() if (own := policy.parameters())}
             | {_critic_of(name): (name, critic.parameters()) for name, critic in (critics or {}).items()}
         )
         self._collapse = CollapseWatch(config.collapse_window, eval_problems=eval_problems)
@@ -237,7 +237,7 @@ class Guards:
             return self.config.mismatch
         if self._learners[policy.name].loss.sampler_correction != "none":
             return 0.5
-        return 1e-4 if policy.base.model.dtype == torch.float32 else 0.05
+        return 1e-4 if policy.base.dtype == torch.float32 else 0.05
 
     def _suspects(self, policy: LLMPolicy) -> dict[str, LLMPolicy | None]:
         """Return who else may have sampled a batch of the policy: nobody can be told where its rows were corrected."""
@@ -300,7 +300,7 @@ def _finite(row: Row) -> bool:
     return math.isfinite(sum(row.old_logprobs) + row.advantage + sum(row.advantages or ()))
 
 
-def _divergence(learner: LocalLearner, who: LLMPolicy | None, rows: Sequence[Row], *, temperature: float) -> float:
+def _divergence(learner: Learner, who: LLMPolicy | None, rows: Sequence[Row], *, temperature: float) -> float:
     """Return KL(sampler ‖ who) per token, k3 estimate, in nats."""
     scored = learner.logprobs(who, rows, temperature=temperature)
     gaps = [
