@@ -50,7 +50,7 @@ def browser_data(rows: Iterable[ContestRow], records: Iterable[Json]) -> Plain:
 def _contest(row: ContestRow, record: Json, texts: Texts) -> Plain:
     outcome, details = mapping(record["outcome"]), mapping(record.get("details"))
     verdicts = mapping(outcome.get("details"))
-    players = list(record["roles"])
+    places = {player: place for place, player in enumerate(record["roles"])}
     prompt = _text(record.get("prompt"))
     return {
         "step": row.step + 1,
@@ -75,7 +75,7 @@ def _contest(row: ContestRow, record: Json, texts: Texts) -> Plain:
         ],
         "turns": [
             {
-                "seat": players.index(event["player"]),
+                "seat": places[event["player"]],
                 "text": texts.place(event["text"]),
                 "cut": event.get("truncated") is True,
                 "invalid": _text(event.get("invalid")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from statistics import fmean
 from typing import Literal, TypeAlias
 
@@ -17,6 +18,8 @@ Steps: TypeAlias = Sequence[range]
 """Which steps each point of a chart pools, in order and without gaps."""
 
 MOST_POINTS = 40
+MOST_NAMES = 40
+"""Curves of a chart, policies, roles, parts of the reward: their names are those in the files, which may hold any number."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,11 @@ def pool_steps(steps: Iterable[int], *, rounds: int = 1, most: int = MOST_POINTS
 
 def chart_of_steps(title: str, note: str, unit: Unit, steps: Steps, series: Iterable[Series]) -> Chart | None:
     """Return a chart over training steps, which are counted from 1 there; None if there is nothing to draw."""
-    known = [one for one in series if one.known]
+    known = list(islice((one for one in series if one.known), MOST_NAMES + 1))
     if not known:
         return None
+    if len(known) > MOST_NAMES:
+        note, known = f"{note} The first {MOST_NAMES} curves.".strip(), known[:MOST_NAMES]
     pooled = max(len(point) for point in steps)
     note = f"{note} Each point pools {pooled} steps.".strip() if pooled > 1 else note
     return Chart(

@@ -18,6 +18,8 @@ from algos.statistics import Estimate
 Runs = Mapping[str, RunData]
 """Name → run. The first one is what the others are compared with."""
 
+MOST_SETTINGS = 200
+"""Columns of the table of settings: a browser lays out as many in a moment."""
 NO_SETTINGS = ("output_dir", "name")
 """Fields of a config that say where a run lies, and not what it is."""
 

@@ -7,6 +7,7 @@ the few thousand contests that a page shows.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,11 +124,14 @@ def choose(rows: Sequence[ContestRow], *, most: int, most_bytes: int) -> list[Co
 def _row(line: Line) -> ContestRow:
     record = line.record
     try:
-        seats = tuple(_seat(record, player, str(role)) for player, role in record["roles"].items())
-        if not seats:
-            raise ValueError("nobody plays")
         if any(event["player"] not in record["roles"] or not isinstance(event["text"], str) for event in record["events"]):
             raise ValueError("a move is nobody's, or no text")
+        said: defaultdict[str, list[Json]] = defaultdict(list)
+        for event in record["events"]:
+            said[event["player"]].append(event)
+        seats = tuple(_seat(record, player, str(role), said[player]) for player, role in record["roles"].items())
+        if not seats:
+            raise ValueError("nobody plays")
         return ContestRow(
             step=step_of(line),
             problem=str(mapping(record.get("details")).get("problem", record["seed"])),
@@ -140,9 +144,8 @@ def _row(line: Line) -> ContestRow:
         raise ConfigError(f"{line.where} is not a contest: {error!r}") from None
 
 
-def _seat(record: Json, player: str, role: str) -> Seat:
+def _seat(record: Json, player: str, role: str, said: Sequence[Json]) -> Seat:
     outcome = mapping(record["outcome"])
-    said = [event for event in record["events"] if event["player"] == player]
     counts = [count for event in said if (count := number(event.get("tokens"))) is not None]
     return Seat(
         role=role,

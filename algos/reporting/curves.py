@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from algos.reporting.charts import Chart, Series, Steps, chart_of_steps, curve_of_contests, curve_of_metric
 from algos.reporting.contests import DUEL, ContestRow
@@ -49,8 +50,10 @@ def training_charts(run: RunData, steps: Steps) -> list[Chart]:
             "KL divergence in nats per token.",
             "number",
             steps,
-            [_metric(run, steps, f"{policy} from the base", f"{policy}/kl_base") for policy in policies]
-            + [_metric(run, steps, f"{one} from {other}", f"pair/kl_{one}_{other}") for one, other in pairs],
+            chain(
+                (_metric(run, steps, f"{policy} from the base", f"{policy}/kl_base") for policy in policies),
+                (_metric(run, steps, f"{one} from {other}", f"pair/kl_{one}_{other}") for one, other in pairs),
+            ),
         ),
         chart_of_steps(
             "Entropy",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from algos.errors import ConfigError
+from algos.reporting.charts import MOST_NAMES
 from algos.reporting.contests import ContestRow, read_rows
 from algos.reporting.plain import Json, numbers, read_lines, read_object, step_of
 
@@ -34,10 +35,9 @@ class RunData:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """The policies that were trained, in alphabetical order."""
-        return tuple(
-            sorted({key.removesuffix("/reward") for record in self.metrics for key in record if key.endswith("/reward")})
-        )
+        """The policies that were trained, in alphabetical order; of very many one more than a chart shows."""
+        found = {key.removesuffix("/reward") for record in self.metrics for key in record if key.endswith("/reward")}
+        return tuple(sorted(found)[: MOST_NAMES + 1])
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import Any, TypeAlias
 from algos.errors import ConfigError
 
 Json: TypeAlias = Mapping[str, Any]
+LARGEST = 1e100
+"""Of the numbers that are believed: squares and sums of them are finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,10 @@ class Line:
 
 
 def number(value: object) -> float | None:
-    """Return a finite number as it is, and None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    """Return a number that can be counted with as it is, and None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST <= value <= LARGEST:
         return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:  # an integer of hundreds of digits
-        return None
+    return float(value)
 
 
 def numbers(record: object) -> dict[str, float]:

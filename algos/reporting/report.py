@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from algos.errors import ConfigError
 from algos.reporting.browser import browser_data
-from algos.reporting.charts import Chart, Series, pool_steps
-from algos.reporting.comparison import comparison_charts, differing_settings, evaluation_tables, other_figures, run_line
+from algos.reporting.charts import MOST_NAMES, Chart, Series, pool_steps
+from algos.reporting.comparison import (
+    MOST_SETTINGS,
+    comparison_charts,
+    differing_settings,
+    evaluation_tables,
+    other_figures,
+    run_line,
+)
 from algos.reporting.contests import choose, read_whole
 from algos.reporting.curves import training_charts
 from algos.reporting.data import RunData, read_run
@@ -21,6 +29,8 @@ from algos.reporting.tables import before_after, facts, length_chart, phases, re
 MOST_CONTESTS = 5000
 MOST_BYTES = 32 * 2**20
 """Bytes of contests that a page holds at most: a browser opens that from disk in good time, also on a phone."""
+MOST_METRICS = 2000
+"""Metrics among which one can be chosen."""
 
 KEYS = (
     (("j", "k"), "next, previous contest"),
@@ -57,7 +67,7 @@ def report_run(path: Path, *, contests: int = MOST_CONTESTS) -> str:
     lengths = _named("length", [length_chart(run.rows)])
     times = _named("time", [time_chart(run, steps)])
     spent = phases(run)
-    metrics, any_metric = _any_metric(run)
+    metrics, any_metric, left = _any_metric(run)
     sources = reward_sources(run.rows)
     sections = {
         "before-after": "Before and after" if run.summary else None,
@@ -76,12 +86,14 @@ def report_run(path: Path, *, contests: int = MOST_CONTESTS) -> str:
         before_after=before_after(run),
         curves=curves,
         sources=sources,
+        most_names=MOST_NAMES,
         most_reward=max((abs(part.value) for source in sources for part in source.parts.values() if part), default=0.0),
         rewards=rewards,
         lengths=lengths,
         phases=spent,
         times=times,
         metric_names=list(metrics),
+        metrics_left=left,
         contests=_contests(run, browser) if browser else None,
         data={
             "charts": {name: asdict(chart) for name, chart in (curves | rewards | lengths | times | any_metric).items()},
@@ -106,6 +118,7 @@ def report_runs(paths: Sequence[Path]) -> str:
     steps = pool_steps(_steps_of(runs.values()), rounds=max(1, *(len(run.roles) for run in runs.values())))
     curves = _named("curve", comparison_charts(runs, steps))
     evaluations, others = evaluation_tables(runs), other_figures(runs.values())
+    settings = differing_settings(runs.values())
     sections = {
         "runs": "Runs",
         "evaluations": "On held-out problems" if evaluations or others else None,
@@ -116,7 +129,8 @@ def report_runs(paths: Sequence[Path]) -> str:
         title=f"{len(runs)} runs compared",
         sections=sections,
         runs=[run_line(name, run) for name, run in runs.items()],
-        settings=differing_settings(runs.values()),
+        settings=dict(islice(settings.items(), MOST_SETTINGS)),
+        settings_left=max(0, len(settings) - MOST_SETTINGS),
         evaluations=evaluations,
         other_figures=others,
         curves=curves,
@@ -134,18 +148,19 @@ def _steps_of(runs: Iterable[RunData]) -> list[int]:
     ]
 
 
-def _any_metric(run: RunData) -> tuple[dict[str, list[float | None]], dict[str, Chart]]:
-    """Return metric → its value at each step, and the chart that shows the first one."""
-    names = sorted({name for record in run.metrics for name in record if name != "step"})
+def _any_metric(run: RunData) -> tuple[dict[str, list[float | None]], dict[str, Chart], int]:
+    """Return metric → its value at each step, the chart that shows the first one, and how many metrics are left out."""
+    found = sorted({name for record in run.metrics for name in record if name != "step"})
+    names = found[:MOST_METRICS]
     metrics = {name: [record.get(name) for record in run.metrics] for name in names}
     if not metrics:
-        return {}, {}
+        return {}, {}, 0
     steps = [int(record["step"]) + 1 for record in run.metrics]
     first = Series(names[0], metrics[names[0]])
     chart = Chart(
         "Any metric", "", "number", "step", [float(step) for step in steps], [first], [(step, step) for step in steps]
     )
-    return metrics, {"any-metric": chart}
+    return metrics, {"any-metric": chart}, len(found) - len(names)
 
 
 def _contests(run: RunData, browser: dict[str, Any]) -> dict[str, Any]:

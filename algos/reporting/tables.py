@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from algos.reporting.charts import Chart, Series, Steps, chart_of_steps, curve_of_contests, curve_of_metric
+from algos.reporting.charts import MOST_NAMES, Chart, Series, Steps, chart_of_steps, curve_of_contests, curve_of_metric
 from algos.reporting.contests import ContestRow, Seat
 from algos.reporting.curves import share_names
 from algos.reporting.data import RunData
@@ -84,12 +85,12 @@ class Source:
 
 
 def reward_sources(rows: Sequence[ContestRow]) -> list[Source]:
-    """Return where the reward of each policy came from, seat by seat."""
+    """Return where the reward of each policy came from, seat by seat; of very many, of `MOST_NAMES` and as many parts."""
     seen: defaultdict[tuple[str, str], list[tuple[Seat, tuple[int, str]]]] = defaultdict(list)
     for row in rows:
         for seat in row.seats:
             seen[seat.policy, seat.role].append((seat, row.cluster))
-    names = list(dict.fromkeys(part for row in rows for seat in row.seats for part in seat.parts))
+    names = list(dict.fromkeys(part for row in rows for seat in row.seats for part in seat.parts))[:MOST_NAMES]
     return [
         Source(
             policy=policy,
@@ -101,7 +102,7 @@ def reward_sources(rows: Sequence[ContestRow]) -> list[Source]:
                 for part in names
             },
         )
-        for (policy, role), seats in sorted(seen.items())
+        for (policy, role), seats in sorted(seen.items())[:MOST_NAMES]
     ]
 
 
@@ -109,11 +110,11 @@ def reward_charts(run: RunData, steps: Steps) -> list[Chart]:
     """Return the reward of the policies over the steps, and the parts of it."""
     parts = sorted({key.partition("/reward_")[2] for record in run.metrics for key in record if "/reward_" in key})
     rewards = [_reward_curve(run, steps, policy) for policy in run.policies]
-    by_part = [
+    by_part = (
         curve_of_metric(f"{policy}: {part}", run.metrics, steps, f"{policy}/reward_{part}")
         for policy in run.policies
         for part in parts
-    ]
+    )
     charts = [
         chart_of_steps("Reward", "Between rivals it says little of how good they are.", "number", steps, rewards),
         chart_of_steps("Parts of the reward", "", "number", steps, by_part) if len(parts) > 1 else None,
@@ -161,7 +162,7 @@ def length_chart(rows: Sequence[ContestRow], *, most: int = 8) -> Chart | None:
                 for point in points
             ],
         )
-        for role in dict.fromkeys(seat.role for seat, _ in texts)
+        for role in islice(dict.fromkeys(seat.role for seat, _ in texts), MOST_NAMES)
     ]
     unit = "tokens" if tokens else "characters"
     return Chart(

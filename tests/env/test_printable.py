@@ -18,6 +18,8 @@ from agon_env.printable import printable, quotation
         ("\u200bzero width\ufeff", "\\u200bzero width\\ufeff"),
         ("Grüße 漢字 😀 👩\u200d👩 می\u200cخواهم", "Grüße 漢字 😀 👩\u200d👩 می\u200cخواهم"),
         ("\U000e0041tag", "\\U000e0041tag"),
+        ("בְּרֵאשִׁ֖ית 각 Việt", "בְּרֵאשִׁ֖ית 각 Việt"),
+        ("a" + 10 * "\u0301" + "b\u0301", "a" + 8 * "\u0301" + 2 * "\\u0301" + "b\u0301"),
     ],
 )
 def test_what_acts_is_shown_as_what_it_is(text: str, shown: str) -> None:

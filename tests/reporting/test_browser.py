@@ -252,6 +252,27 @@ def test_a_megabyte_in_one_line_is_folded(pages: dict[str, Path], open_page: Ope
     assert page.locator("#contest .unseen").text_content() == "U+202E"
 
 
+def test_of_very_many_turns_the_first_are_shown_until_somebody_asks(open_page: Open, tmp_path: Path) -> None:
+    line = duel(0, 0)
+    line["events"] = [{"player": ("alice", "bob")[turn % 2], "text": f"turn {turn}"} for turn in range(1000)]
+    (tmp_path / "page.html").write_text(report_run(make_run(tmp_path / "run", [line], steps=1)), encoding="utf-8")
+    page = open_page(tmp_path / "page.html")
+    assert page.locator("#contest .turn").count() == 200
+    page.get_by_role("button", name="Show all 1,000 turns").click()
+    assert page.locator("#contest .turn .text").all_text_contents() == [f"turn {turn}" for turn in range(1000)]
+
+
+def test_a_pile_of_marks_is_spelled_out_in_tables_and_texts_alike(open_page: Open, tmp_path: Path) -> None:
+    """It would cover what stands above: a verdict, for example."""
+    pile = "a" + 50 * "\u0301"
+    run = make_run(tmp_path / "run", [duel(0, 0, draft=pile, gold=pile)], steps=1, config={"model": pile})
+    (tmp_path / "page.html").write_text(report_run(run), encoding="utf-8")
+    page = open_page(tmp_path / "page.html")
+    assert page.locator("#contest .turn .text").first.text_content() == pile[:9] + 42 * "U+0301"
+    assert page.locator("#contest .gold").text_content() == f"Expected: {pile[:9]}" + 42 * "⟨U+0301⟩"
+    assert pile[:9] + 42 * r"\u0301" in page.locator(".facts").text_content()
+
+
 def test_hostile_texts_are_shown_as_text(pages: dict[str, Path], open_page: Open) -> None:
     page = open_page(pages["hostile"])
     for text in HOSTILE:

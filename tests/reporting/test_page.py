@@ -5,12 +5,13 @@ import hashlib
 import json
 import re
 import shutil
+import time
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from made_run import duel, duels, evaluation, make_run, write_json, write_lines
+from made_run import duel, duels, evaluation, make_run, metrics, write_json, write_lines
 
 from algos.cli import run as agon
 from algos.errors import ConfigError
@@ -30,6 +31,8 @@ HOSTILE = (
     "lone \ud800 and \udc00",
     "a\u2028b\u2029c\x85d\r\ne",
     "&lt;b&gt;&amp;",
+    "<meta http-equiv=refresh content='0;url=https://evil.example'><base href=https://evil.example>",
+    "__proto__",
 )
 _MEANT = """
 html head meta title style body a header h1 h2 h3 dl div dt dd nav ul li main section table caption thead tr th td tbody span
@@ -163,6 +166,58 @@ def test_a_megabyte_in_one_line_is_held_whole(tmp_path: Path) -> None:
 def test_a_setting_of_a_megabyte_is_cut(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [], config={"model": "M" * 2**20})
     assert len(report_run(run)) < 2**19
+
+
+@pytest.mark.parametrize("huge", [1.7e308, -1.7e308, 9e99, 10**300, 10**400])
+def test_numbers_that_can_not_be_counted_with_are_left_out(tmp_path: Path, huge: float) -> None:
+    lines = duels(32, steps=4)
+    for line in lines:
+        for part in ("rewards", "scores"):
+            line["outcome"][part] = dict.fromkeys(line["outcome"][part], huge)
+        line["outcome"]["components"] = {player: {"outcome": huge} for player in line["roles"]}
+        for event in line["events"]:
+            event["tokens"] = huge
+    run, other = make_run(tmp_path / "run", lines), make_run(tmp_path / "other")
+    figures = evaluation(0.5) | {"ci95": {"answer_pass1": [huge, huge]}, "mean_tokens": huge, "n": huge}
+    write_json(run / "summary.json", {"before": figures, "after": figures})
+    names = [name for name in metrics(2, steps=4) if name != "step"]
+    write_lines(run / "metrics.jsonl", [{"step": step} | dict.fromkeys(names, huge) for step in range(4)])
+    assert Page(report_run(run)).data["browser"]["contests"]
+    assert Page(report_runs([run, other])).data["charts"]
+
+
+def test_a_folder_with_names_without_number_has_a_page_of_bounded_size(tmp_path: Path) -> None:
+    lines = duels(400, steps=4)
+    for number, line in enumerate(lines):
+        line["roles"] = {player: f"{role} {number}" for player, role in line["roles"].items()}
+        line["policies"] = {player: f"{player} {number}" for player in line["roles"]}
+        line["outcome"]["components"] = {player: {f"part {number}": 1.0} for player in line["roles"]}
+    run = make_run(tmp_path / "run", lines, config={f"setting {number}": number for number in range(1000)})
+    record = {f"p{number}/reward": 1.0 for number in range(300)} | {f"p1/reward_{number}": 1.0 for number in range(300)}
+    record |= {f"pair/kl_p{one}_p{other}": 1.0 for one in range(20) for other in range(20)}
+    record |= {f"metric {number}": 1.0 for number in range(5000)}
+    write_lines(run / "metrics.jsonl", [{"step": step} | record for step in range(4)])
+    text = report_run(run)
+    page, words = Page(text), "".join(Page(text).words)
+    assert len(text) < 2**21
+    assert max(len(chart["series"]) for chart in page.data["charts"].values()) == 40
+    assert "The first 40 curves." in words
+    assert "No more than 40 of each are shown." in words
+    assert "Metric (of which 4,000 more are in metrics.jsonl)" in words
+    text = report_runs([make_run(tmp_path / "other"), run])
+    assert len(text) < 2**19
+    assert "800 more differ." in "".join(Page(text).words)
+
+
+def test_a_contest_of_very_many_is_read_in_time(tmp_path: Path) -> None:
+    """In time that grows with their number, and not with its square."""
+    line, players = duel(0, 0), [f"p{number}" for number in range(20_000)]
+    line["roles"] = {player: f"role of {player}" for player in players}
+    line["events"] = [{"player": player, "text": "said"} for player in players]
+    run, begun = make_run(tmp_path / "run", [line], steps=1), time.process_time()
+    (contest,) = Page(report_run(run)).data["browser"]["contests"]
+    assert [turn["seat"] for turn in contest["turns"]] == list(range(20_000))
+    assert time.process_time() - begun < 15
 
 
 def test_a_long_run_of_which_no_role_is_known_has_a_page(tmp_path: Path) -> None:

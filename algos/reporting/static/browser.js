@@ -2,6 +2,7 @@
 // The browser of contests: filters, a list of which the page holds only the rows that are seen, and one contest, whole.
 
 const ROW = 46; // height of a row in pixels, as in page.css
+const MANY = 200; // turns and seats of one contest that are shown before somebody asks for more
 const SIGNS = { true: "✓ right", false: "✗ wrong" };
 
 function startBrowser({ texts, contests, kinds, seats }) {
@@ -169,12 +170,20 @@ function startBrowser({ texts, contests, kinds, seats }) {
   }
 
   function inTurns(contest) {
-    const results = contest.seats.map((seat) =>
+    const results = contest.seats.slice(0, MANY).map((seat) =>
       element("li", {}, element("strong", {}, brief(`${seat.policy}, ${seat.role}`)), " ", ...verdict(seat)),
     );
     const several = contest.seats.length > 1 || contest.turns.length > 1;
-    const turns = contest.turns.map((turn) => turnPanel(contest, turn, whole(texts[turn.text]), !several));
-    return element("div", {}, several ? element("ul", { class: "results" }, ...results) : null, ...turns);
+    const panels = (turns) => turns.map((turn) => turnPanel(contest, turn, whole(texts[turn.text]), !several));
+    const more = element("button", { type: "button", class: "more", onclick: () => more.replaceWith(...panels(contest.turns.slice(MANY))) });
+    more.textContent = `Show all ${contest.turns.length.toLocaleString("en")} turns`;
+    return element(
+      "div",
+      {},
+      several ? element("ul", { class: "results" }, ...results) : null,
+      ...panels(contest.turns.slice(0, MANY)),
+      contest.turns.length > MANY ? more : null,
+    );
   }
 
   function turnPanel(contest, turn, body, withVerdict) {

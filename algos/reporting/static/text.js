@@ -3,8 +3,9 @@
 // would not see, or would see in another order, is spelled out.
 
 // Control and format characters (bidirectional marks, zero widths), lone surrogates, private use, separators of lines; but for
-// line feeds, tabs, and the joiners that words of some scripts and emoji are written with. As in agon_env/printable.py.
-const UNSEEN = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu;
+// line feeds, tabs, and the joiners that words of some scripts and emoji are written with. And marks on a character that
+// has eight: a pile of them covers what stands above. As in agon_env/printable.py.
+const UNSEEN = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]|(?<=[\p{Mn}\p{Me}]{8})[\p{Mn}\p{Me}]/gu;
 const FOLD = 6000; // characters of one text that are shown before somebody asks for more
 const BRIEF = 300; // characters of an answer or a name
 const PIECE = 8000; // characters that a browser lays out at once; it skips pieces that are not in view
