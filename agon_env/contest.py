@@ -8,6 +8,7 @@ game has to: order of calls, seeding, the declared fate of bad actions, the tran
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -342,6 +343,27 @@ class Contest:
         """True when the rewards of the players always sum to zero."""
         return self.reward_rule.zero_sum
 
+    def pay(self, scores: Mapping[str, Reward]) -> Mapping[str, Mapping[str, Reward]]:
+        """Return the components of every role's reward, as the reward rule makes them of the scores.
+
+        Raises:
+            Error: a reward is not finite, is outside of `reward_range`, or they do not sum to zero though `zero_sum` says so.
+        """
+        components = self.reward_rule(scores)
+        if components.keys() != set(self.roles):
+            raise Error(f"the reward rule of {self._name} must pay {', '.join(self.roles)}, not {', '.join(components)}")
+        rewards = [total(components[role]) for role in self.roles]
+        known = [reward for reward in rewards if reward is not None]
+        if not all(map(math.isfinite, known)):
+            raise Error(f"the reward rule of {self._name} gave {rewards}; rewards must be finite, or None")
+        low, high = self.reward_range
+        rounding = 1e-9 * max(1.0, *map(abs, known)) if known else 0.0
+        if not all(low - rounding <= reward <= high + rounding for reward in known):
+            raise Error(f"the reward rule of {self._name} gave {rewards}, outside of [{low}, {high}]; mend its range()")
+        if self.zero_sum and len(known) == len(rewards) and abs(math.fsum(known)) > rounding * len(known):
+            raise Error(f"the reward rule of {self._name} gave {rewards}, which do not sum to zero though its zero_sum says so")
+        return components
+
     def render(self) -> str:
         """Return the contest so far as plain text."""
         self._require_reset("render")
@@ -421,10 +443,14 @@ class Contest:
         return {role: self._checked(scores[role]) for role in self.roles}
 
     def _checked(self, score: Reward) -> Reward:
+        if score is None:
+            return None
         low, high = self.score_range
-        if score is not None and not low <= score <= high:
+        if isinstance(score, str) or not hasattr(score, "__float__"):
+            raise Error(f"{self._name} gave the score {score!r}; it must be a number, or None")
+        if not low <= score <= high:
             raise Error(f"{self._name} gave the score {score}; declare another score_range than [{low}, {high}], or give None")
-        return None if score is None else float(score)
+        return float(score)
 
     def _forfeit(self, offender: str) -> dict[str, dict[str, Reward]]:
         low, high = self.reward_range
@@ -434,10 +460,8 @@ class Contest:
 
     def _end(self, reason: str, *, offender: str | None, given: Mapping[str, Reward] | None) -> None:
         scores: dict[str, Reward] = dict.fromkeys(self.roles) if given is None else self._checked_scores(given)
-        components = self._forfeit(offender) if offender is not None else self.reward_rule(scores)
+        components = self._forfeit(offender) if offender is not None else self.pay(scores)
         rewards = {player: total(components[role]) for player, role in self.role_of.items()}
-        if not all(reward is None or np.isfinite(reward) for reward in rewards.values()):
-            raise Error(f"the reward rule of {self._name} gave {rewards}; rewards must be finite, or None")
         self.outcome = Outcome(
             rewards=FrozenDict(rewards),
             scores=FrozenDict({player: scores[role] for player, role in self.role_of.items()}),

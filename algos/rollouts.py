@@ -284,7 +284,7 @@ def _components(move: _Move, contests: Sequence[Contest]) -> tuple[Mapping[str, 
         return _mean_components([outcome.components[move.player] for outcome in outcomes]), None
     by_role = [{outcome.roles[player]: score for player, score in outcome.scores.items()} for outcome in outcomes]
     scores = {role: _mean([scores[role] for scores in by_role]) for role in contests[0].roles}
-    return contests[0].reward_rule(scores)[move.role], scores[move.role]
+    return contests[0].pay(scores)[move.role], scores[move.role]
 
 
 def _mean_components(paid: Sequence[Mapping[str, Reward]]) -> dict[str, Reward]:

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeAlias
 
+from agon_env.errors import Error
 from agon_env.verifiers.verdict import Verdict, Verifier
 
 Pair: TypeAlias = tuple[str, str]
@@ -40,7 +41,7 @@ class VerdictsAhead:
         if pair not in self._begun or self._process != os.getpid():
             return None
         future, place = self._begun[pair]
-        return future.result()[place]
+        return future.result()[place]  # as many as were asked for, see `_judged`
 
 
 def begin_verdicts(verifier: Verifier, asked: Sequence[tuple[VerdictsAhead, Pair]]) -> None:
@@ -48,7 +49,7 @@ def begin_verdicts(verifier: Verifier, asked: Sequence[tuple[VerdictsAhead, Pair
     new = [(ahead, pair) for ahead, pair in asked if pair not in ahead._begun and ahead._process == os.getpid()]
     if not new or not getattr(verifier, "out_of_process", False):
         return
-    future = _threads().submit(verifier.score_many, [pair for _, pair in new])
+    future = _threads().submit(_judged, verifier, [pair for _, pair in new])
     for place, (ahead, pair) in enumerate(new):
         ahead._begun[pair] = future, place
 
@@ -56,9 +57,23 @@ def begin_verdicts(verifier: Verifier, asked: Sequence[tuple[VerdictsAhead, Pair
 def finish_verdicts(verifier: Verifier, asked: Sequence[tuple[VerdictsAhead, Pair]]) -> list[Verdict]:
     """Return the verdicts on completions of some contests: those not begun are made first, in one call."""
     missing = [(ahead, pair) for ahead, pair in asked if pair not in ahead._begun or ahead._process != os.getpid()]
-    made = iter(verifier.score_many([pair for _, pair in missing]) if missing else [])
+    made = iter(_judged(verifier, [pair for _, pair in missing]) if missing else [])
     verdicts = (ahead._verdict(pair) or next(made) for ahead, pair in asked)
     return list(verdicts)
+
+
+def _judged(verifier: Verifier, pairs: Sequence[Pair]) -> list[Verdict]:
+    """Return a verdict for each pair.
+
+    Raises:
+        Error: there are more or fewer, so that it is not known whose they are.
+    """
+    verdicts = verifier.score_many(pairs)
+    if len(verdicts) != len(pairs):
+        raise Error(
+            f"{type(verifier).__name__}.score_many gave {len(verdicts)} verdicts on {len(pairs)} texts; one each, in order"
+        )
+    return verdicts
 
 
 @cache

@@ -1,5 +1,6 @@
 """Rollouts: who is asked, what is paid to which move, and that nothing depends on what is batched together."""
 
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from agents import Agent
 from agents.sampling import SamplingParams
 from agon_env import Action, Contest, Observation
-from agon_env.errors import InvalidMove
+from agon_env.errors import Error, InvalidMove
 from agon_env.games import DraftChallenge, Solo
 from agon_env.tasks import Problem
 from agon_env.verifiers import Verdict
@@ -254,3 +255,21 @@ def test_prompts_of_one_text_in_different_messages_are_encoded_apart() -> None:
     two = Observation("alice", "solver", ({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}))
     assert one.text == two.text
     assert _encode(Speller(), [one, two, one]) == [(4,), (1, 1), (4,)]
+
+
+class Brittle:
+    """A rule that knows right and wrong, but no mean of them."""
+
+    zero_sum = False
+
+    def __call__(self, scores):
+        return {role: {"outcome": score if score in (0.0, 1.0) else math.nan} for role, score in scores.items()}
+
+    def range(self, scores=(0.0, 1.0)):
+        return scores
+
+
+def test_a_rule_that_fails_where_answers_branch_pays_nobody() -> None:
+    assert [turn.reward for turn in play(drafts=["7"], answers=["7"], reward=Brittle()).turns] == [1.0, 1.0]
+    with pytest.raises(Error, match="must be finite"):
+        play(drafts=["7"], answers=["7", "no"], branches=(1, 2), reward=Brittle())

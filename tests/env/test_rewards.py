@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import agon_env
+from agon_env.errors import Error
 from agon_env.rewards import RULES, CompetitiveReward, make_rule, rival_score, total
 
 SCORE = st.floats(0, 1)
@@ -121,3 +124,46 @@ def test_a_rule_is_taken_as_it_is():
     rule = CompetitiveReward(2.0)
     assert make_rule(rule) is rule
     assert make_rule("competitive", bonus=2.0) == rule
+
+
+class Paying:
+    """A rule of somebody's own that pays what it is told to."""
+
+    zero_sum = True
+
+    def __init__(self, paid):
+        self.paid = paid
+
+    def __call__(self, scores):
+        return {role: {"chips": reward} for role, reward in zip(scores, self.paid, strict=False)}
+
+    def range(self, scores=(0.0, 1.0)):
+        return -1.0, 1.0
+
+
+@pytest.mark.parametrize(
+    ("paid", "what"),
+    [
+        ((math.nan, 1.0), "must be finite"),
+        ((-math.inf, math.inf), "must be finite"),
+        ((-2.0, 2.0), r"outside of \[-1.0, 1.0\]; mend its range"),
+        ((0.5, 0.5), "do not sum to zero though its zero_sum says so"),
+        ((0.5,), "must pay drafter, challenger, not drafter"),
+    ],
+)
+def test_a_rule_that_does_not_keep_its_word_pays_nobody(paid, what):
+    env = agon_env.make("ArithmeticDuel-v0", reward=Paying(paid))
+    env.reset(seed=0)
+    env.step("a draft")
+    with pytest.raises(Error, match=what):
+        env.step("an answer")
+    assert env.outcome is None
+
+
+def test_a_rule_that_keeps_its_word_or_does_not_know_pays():
+    for paid in ((1.0, -1.0), (0.1 + 0.2, -0.3), (None, 1.0)):
+        env = agon_env.make("ArithmeticDuel-v0", reward=Paying(paid))
+        env.reset(seed=0)
+        env.step("a draft")
+        env.step("an answer")
+        assert tuple(env.outcome.rewards.values()) == paid

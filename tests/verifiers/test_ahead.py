@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 
+from agon_env.errors import Error
 from agon_env.games.draft_challenge import DraftChallenge
 from agon_env.tasks import load_task
 from agon_env.types import Action
@@ -133,3 +134,26 @@ def test_a_forked_process_makes_its_own():
         answer(vector)
         os._exit(0 if scores(vector) == [[1.0, 1.0]] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class Miscounting(SlowVerifier):
+    """Gives one verdict more or less than it was asked for."""
+
+    def __init__(self, extra):
+        super().__init__()
+        self.extra = extra
+
+    def score_many(self, pairs):
+        verdicts = [Verdict(1.0, text, "right") for text, _ in pairs]
+        return (verdicts + verdicts[:1])[: len(pairs) + self.extra]
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize("extra", [1, -1])
+def test_verdicts_of_which_it_is_not_known_whose_they_are_pay_nobody(extra, ahead, monkeypatch):
+    monkeypatch.setattr(Miscounting, "out_of_process", ahead)
+    vector = contests(Miscounting(extra))
+    draft(vector)
+    with pytest.raises(Error, match=r"Miscounting.score_many gave \d verdicts on \d texts"):
+        answer(vector)
+    assert [env.outcome for env in vector.envs] == [None] * 3
