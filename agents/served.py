@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -14,6 +16,10 @@ from agents.agent import Agent
 from agents.errors import DependencyNotInstalled, Error, ServerFailed
 from agon_env.types import Action, Observation
 
+OPENAI_KEY = "OPENAI_API_KEY"
+LONGEST = 500
+"""Characters of what a server says that a message repeats."""
+_HINT = f"{OPENAI_KEY} goes to api.openai.com, this machine and the server that OPENAI_BASE_URL names: set that, or api_key_env"
 _PLACE = re.compile(r"(?P<model>.+?)@(?P<url>https?://.+)", re.DOTALL)
 
 
@@ -26,7 +32,7 @@ class Served(Agent):
         *,
         max_tokens: int | None = None,
         temperature: float | None = None,
-        api_key_env: str = "OPENAI_API_KEY",
+        api_key_env: str | None = None,
         timeout: float = 600.0,
         concurrency: int = 16,
         seed: int | None = None,
@@ -37,7 +43,9 @@ class Served(Agent):
             place: `MODEL@URL`, for example "pair@http://127.0.0.1:8000/v1".
             max_tokens: most tokens of one answer; default: the server's.
             temperature: default: the server's.
-            api_key_env: the environment variable with the server's key; a server without one takes any.
+            api_key_env: the environment variable with the server's key; a server without one takes any. Default:
+                OPENAI_API_KEY for api.openai.com, for this machine and for the server that OPENAI_BASE_URL names, and none
+                for others: whoever writes a config must not have the key sent to a place of theirs.
             timeout: seconds for one answer.
             concurrency: most requests at one time.
             seed: begins the seeds that are sent along; None sends none.
@@ -53,9 +61,12 @@ class Served(Agent):
             import openai
         except ModuleNotFoundError as error:
             raise DependencyNotInstalled('openai:MODEL@URL needs the package openai: pip install "agon-env[openai]"') from error
-        self.model, self.url = found["model"], found["url"]
-        key = os.environ.get(api_key_env) or "none"
-        self._client = openai.OpenAI(base_url=self.url, api_key=key, timeout=timeout, max_retries=4)
+        self.model, self.url = found["model"], _without_password(found["url"])
+        if api_key_env is None and _has_the_key(found["url"]):
+            api_key_env = OPENAI_KEY
+        key = os.environ.get(api_key_env or "") or "none"
+        self._withheld = api_key_env is None and OPENAI_KEY in os.environ
+        self._client = openai.OpenAI(base_url=found["url"], api_key=key, timeout=timeout, max_retries=4)
         self._options = {"max_tokens": max_tokens, "temperature": temperature}
         self._concurrency = concurrency
         self._seeds: np.random.Generator | None = None
@@ -72,7 +83,7 @@ class Served(Agent):
         """Ask the server about each observation.
 
         Raises:
-            ServerFailed: it did not answer, or refused.
+            ServerFailed: it did not answer, refused, or said something else than a completion.
         """
         seeds = (
             [None] * len(observations) if self._seeds is None else self._seeds.integers(2**31, size=len(observations)).tolist()
@@ -89,8 +100,53 @@ class Served(Agent):
         asked["messages"] = list(observation.messages)
         try:
             reply = self._client.chat.completions.create(model=self.model, **asked)
-        except openai.OpenAIError as error:
-            raise ServerFailed(f"{self.model} at {self.url} gave no answer: {error}") from error
+            return _read(reply)
+        except (openai.OpenAIError, ValueError, RecursionError) as error:  # the client does not catch what no JSON leads to
+            hint = f"; {_HINT}" if self._withheld and isinstance(error, openai.AuthenticationError) else ""
+            said = str(error)[:LONGEST]
+            raise ServerFailed(f"{self.model} at {self.url} gave no answer: {said}{hint}") from error
+
+
+def _read(reply: Any) -> tuple[Action, int]:
+    """Return the text of a completion, and the tokens that it took by the server's account.
+
+    Raises:
+        ValueError: it is none; the client believes whatever it is sent.
+    """
+    try:
         choice = reply.choices[0]
-        spent = reply.usage.completion_tokens if reply.usage is not None else 0
-        return Action(choice.message.content or "", truncated=choice.finish_reason == "length"), spent
+        text = choice.message.content
+        cut = choice.finish_reason == "length"
+    except (AttributeError, IndexError, KeyError, TypeError):
+        raise ValueError("it sent something else than a completion") from None
+    if not isinstance(text, str | None):
+        raise ValueError(f"it sent no text, but {type(text).__name__}")
+    spent = getattr(reply.usage, "completion_tokens", None)
+    return Action(text or "", truncated=cut), spent if isinstance(spent, int) and spent > 0 else 0
+
+
+def _has_the_key(url: str) -> bool:
+    """Return whether OPENAI_API_KEY is meant for the server of a URL."""
+    known = ("https://api.openai.com/v1", os.environ.get("OPENAI_BASE_URL", ""))
+    return _is_loopback(urlsplit(url).hostname) or _origin(url) in map(_origin, known)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
+def _is_loopback(host: str | None) -> bool:
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _without_password(url: str) -> str:
+    """Return a URL as it may stand in messages."""
+    try:
+        parts = urlsplit(url)
+        return parts._replace(netloc=f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "").geturl()
+    except ValueError as error:
+        raise Error(f"{url!r} is no URL: {error}") from None

@@ -1,6 +1,9 @@
 """`openai:MODEL@URL` plays against `agon serve`."""
 
+import json
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -70,3 +73,103 @@ def test_a_server_that_refuses_or_is_not_there_is_a_sentence(server: Running) ->
 def test_a_place_that_is_none_is_refused(place: str) -> None:
     with pytest.raises(Error, match="MODEL@URL"):
         agents.make(f"openai:{place}")
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """A server that answers with whatever it is told to, and remembers the keys that it was shown."""
+
+    body, status, keys = b"", 200, set()
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.keys.add(self.headers["Authorization"])
+        self.send_response(self.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def completion(**changed: object) -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "said"}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return json.dumps({"id": "x", "choices": [choice | changed.pop("choice", {})], "usage": usage} | changed).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"null", b"[]", b'"text"', b"<html>", b"\xff", b"[" * 100_000, b"{}",
+        completion(choices=[]), completion(choices=None), completion(choices=[None]), completion(choices="x"),
+        completion(choice={"message": None}), completion(choice={"message": "said"}),
+        completion(choice={"message": {"content": ["said"]}}), completion(choice={"message": {"content": 7}}),
+    ],
+)  # fmt: skip
+def test_what_is_no_completion_is_a_failure_of_the_server(elsewhere: str, body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Elsewhere, "body", body)
+    obs, _ = agon_env.make("ArithmeticSolo-v0").reset(seed=0)
+    with pytest.raises(ServerFailed, match="gave no answer"):
+        agents.make(f"openai:m@{elsewhere}")(obs)
+
+
+@pytest.mark.parametrize("used", [None, [], {}, {"completion_tokens": "many"}, {"completion_tokens": -5}])
+def test_what_a_server_says_that_it_used_is_believed_if_it_can_be(
+    elsewhere: str, used: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Elsewhere, "body", completion(usage=used))
+    obs, _ = agon_env.make("ArithmeticSolo-v0").reset(seed=0)
+    player = agents.make(f"openai:m@{elsewhere}")
+    assert player(obs).text == "said"
+    assert player.tokens_spent == 0
+
+
+def test_a_failure_repeats_no_megabytes_and_no_password(elsewhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Elsewhere, "body", json.dumps({"error": {"message": "no" * 2**20}}).encode())
+    monkeypatch.setattr(Elsewhere, "status", 400)
+    obs, _ = agon_env.make("ArithmeticSolo-v0").reset(seed=0)
+    with pytest.raises(ServerFailed) as failed:
+        agents.make(f"openai:m@{elsewhere.replace('//', '//user:hunter2@')}")(obs)
+    assert len(str(failed.value)) < 1000
+    assert "hunter2" not in str(failed.value)
+    with pytest.raises(Error, match="no URL"):
+        agents.make("openai:m@http://[::1/v1")
+
+
+def test_the_key_goes_where_it_belongs_and_nowhere_else(elsewhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever writes a config names servers in it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    monkeypatch.setenv("OTHER_KEY", "sk-other")
+
+    def key(url: str, **options: str) -> str:
+        return agents.make(f"openai:m@{url}", **options)._client.api_key
+
+    for url in ("https://api.openai.com/v1", "http://127.0.0.1:8000/v1", "http://localhost/v1", "http://[::1]:80/v1"):
+        assert key(url) == "sk-mine"
+    for url in ("https://evil.example/v1", "http://api.openai.com/v1", "https://api.openai.com.evil.example/v1"):
+        assert key(url) == "none"
+    for url in ("https://api.openai.com@evil.example/v1", "https://api.openai.com:444/v1", "https://localhost.evil.example"):
+        assert key(url) == "none"
+    assert key("https://mine.example/v1", api_key_env="OTHER_KEY") == "sk-other"
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://mine.example/v1")
+    assert key("https://mine.example/v1/other") == "sk-mine"
+    assert key("https://evil.example/v1") == "none"
+    monkeypatch.setattr(Elsewhere, "body", b"{}")
+    monkeypatch.setattr(Elsewhere, "status", 401)
+    monkeypatch.setattr("agents.served._is_loopback", lambda host: False)
+    obs, _ = agon_env.make("ArithmeticSolo-v0").reset(seed=0)
+    with pytest.raises(ServerFailed, match="OPENAI_BASE_URL names"):
+        agents.make(f"openai:m@{elsewhere}")(obs)
+    assert "Bearer sk-mine" not in Elsewhere.keys
