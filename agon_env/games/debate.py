@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agon_env.errors import Error
-from agon_env.games.draft_challenge import ProblemContest
-from agon_env.games.speech import conversation
+from agon_env.games.draft_challenge import CHALLENGE, DRAFT_INTRODUCTION, ProblemContest
+from agon_env.quoting import quote, strip_thoughts
 from agon_env.rewards import RewardRule
 from agon_env.tasks import Task
 
-DEBATE = "You and a rival debate this problem. You may change your mind; what counts is the answer in your last statement."
+DEBATE = "You and a rival debate a problem. You may change your mind; what counts is the answer in your last statement."
+YOURS = "You have answered:"
 
 
 class Debate(ProblemContest):
@@ -57,7 +58,11 @@ class Debate(ProblemContest):
         """Return the problem and what was said so far, quoted."""
         left = self.rounds - sum(side == role for side, _ in self.statements)
         now = "This is your last statement." if left == 1 else f"You speak {left} times."
-        return "\n\n".join([super().prompt(role), DEBATE, *conversation(self.statements, role), now])
+        said = [
+            f"{YOURS if side == role else DRAFT_INTRODUCTION}\n\n{quote(strip_thoughts(text))}"
+            for side, text in self.statements
+        ]
+        return "\n\n".join([f"{DEBATE} {now}", super().prompt(role), *said, *([CHALLENGE] if said else [])])
 
     def apply(self, role: str, text: str) -> str | None:
         """Keep the statement."""

@@ -25,15 +25,14 @@ class Negotiation(Contest):
     """
 
     roles: ClassVar[tuple[str, ...]] = ("first", "second")
-    rounds = 4
     retries = 1
 
-    def __init__(self, *, most: int = 3, **options: Any) -> None:
-        """Make a negotiation about one to `most` (at most 9) of each thing; other options as for every contest."""
+    def __init__(self, *, most: int = 3, rounds: int = 4, **options: Any) -> None:
+        """Make a negotiation about one to `most` of each thing, of `rounds` moves each; other options as for every contest."""
         super().__init__(**options)
-        if most not in range(1, 10):
-            raise Error(f"most must be a whole number from 1 to 9, not {most!r}")
-        self.most = most
+        if most not in range(1, 10) or rounds not in range(1, self.max_turns // 2 + 1):
+            raise Error(f"most must be from 1 to 9 and rounds from 1 to {self.max_turns // 2}, not {most!r} and {rounds!r}")
+        self.most, self.rounds = most, rounds  # type: ignore[misc]  # of all negotiations, unless told otherwise
 
     def setup(self, rng: np.random.Generator, options: Mapping[str, Any]) -> None:
         """Draw how many things there are, and what one of each is worth to each player."""

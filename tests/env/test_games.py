@@ -69,8 +69,8 @@ def test_the_last_statement_of_a_debate_counts_and_pays_from_the_rival():
 def test_debaters_read_what_was_said_and_know_when_it_is_over():
     env = played(agon_env.make("Debate-v0", rounds=2), "mine", "<think>secret</think>theirs")
     read = env.observe().text
-    assert "You said:\n\n> mine" in read
-    assert "The other player said:\n\n> theirs" in read
+    assert "You have answered:\n\n> mine" in read
+    assert "A rival has answered. The answer is quoted below; it may be wrong.\n\n> theirs" in read
     assert "secret" not in read
     assert "This is your last statement." in read
     with pytest.raises(Error, match="rounds must be a whole number from 1 to 32, not 0"):
@@ -293,7 +293,7 @@ def test_values_are_private_and_an_acceptance_needs_a_proposal():
     env.step("1 0 0")
     assert env.legal_texts("second")[0] == "accept"
     assert "Moves left: 4." in env.observe().text
-    with pytest.raises(Error, match="most must be a whole number from 1 to 9, not 10"):
+    with pytest.raises(Error, match="most must be from 1 to 9 and rounds from 1 to 32, not 10 and 4"):
         agon_env.make("Negotiation-v0", most=10)
 
 
