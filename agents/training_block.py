@@ -35,7 +35,8 @@ from agents.lora import LinearGroup, LoraWeights
 _FORWARD_RECOMPUTES = "__call__" not in vars(GradientCheckpointingLayer)
 """Whether it is the `forward` of transformers' layers, which is replaced here, that sees to activation checkpointing."""
 Attend: TypeAlias = Callable[..., tuple[Tensor, Tensor | None]]
-"""An attention function as transformers registers them."""
+"""An attention function as transformers registers them. Where it has an attribute `joint`, that is called first: with queries,
+keys and values in one tensor, [B, S, Y, W]; it returns what is attended to, or None to leave it to the function itself."""
 _CACHES = ("cache", "past_key_values")
 """What transformers calls the cache; the second until 5.40."""
 
@@ -168,12 +169,14 @@ def _fused(
     sign_W[: block.width // 2] = -1
     angles = cos_BSW[:, :, None], (sin_BSW * sign_W)[:, :, None]
     qkv_BSYW = _BeforeAttention.apply(x_BSD, block, *angles, *block.qkv.factors)
-    heads = qkv_BSYW.shape[2] - 2 * block.kv_heads
-    q_BHSW, k_BKSW, v_BKSW = qkv_BSYW.transpose(1, 2).split([heads, block.kv_heads, block.kv_heads], 1)
-    dropout = attention.attention_dropout if attention.training else 0.0
-    mixed_BSHW, _ = attend(
-        attention, q_BHSW, k_BKSW, v_BKSW, attention_mask, dropout=dropout, scaling=attention.scaling, **kwargs
-    )
+    options = {"dropout": attention.attention_dropout if attention.training else 0.0, "scaling": attention.scaling, **kwargs}
+    mixed_BSHW = None
+    if (joint := getattr(attend, "joint", None)) is not None:
+        mixed_BSHW = joint(qkv_BSYW, kv_heads=block.kv_heads, attention_mask=attention_mask, **options)
+    if mixed_BSHW is None:
+        heads = qkv_BSYW.shape[2] - 2 * block.kv_heads
+        q_BHSW, k_BKSW, v_BKSW = qkv_BSYW.transpose(1, 2).split([heads, block.kv_heads, block.kv_heads], 1)
+        mixed_BSHW, _ = attend(attention, q_BHSW, k_BKSW, v_BKSW, attention_mask, **options)
     factors = [*block.out.factors, *block.gate_up.factors, *block.down.factors]
     return _AfterAttention.apply(mixed_BSHW.flatten(2), x_BSD, block, *factors)
 

@@ -30,6 +30,7 @@ from torch.nn import functional as F
 from transformers import AttentionInterface
 
 from algos.batching import Completions, completion_tensors, pad_rows, to_device
+from algos.short_attention import is_short, short_attention
 from algos.types import Row
 
 ROUND = 64
@@ -53,6 +54,10 @@ class Spans:
     """Place in the flattened padded batch of each token, run after run."""
     padding_BL: Tensor
     """True at the padding."""
+    first: int
+    """Place in the sequence of the first token."""
+    is_full: bool
+    """Whether there is no padding."""
 
     @classmethod
     def of(cls, lengths: Sequence[int], *, first: int, device: torch.device | str) -> Spans:
@@ -65,6 +70,8 @@ class Spans:
             to_device(starts_B + np.minimum(steps_L, lengths_B - 1), device),
             to_device(np.flatnonzero(~padding_BL), device),
             to_device(padding_BL, device),
+            first,
+            not padding_BL.any(),
         )
 
     def spread(self, x_SHW: Tensor) -> Tensor:
@@ -88,6 +95,10 @@ class Layout:
     bias_R1LX: Tensor | None
     """Added to the scores of a branch over its root and itself, X = P + L: 0 where it looks, −inf elsewhere. One for
     all branches where their roots are of one length."""
+    unseen_U1P: Tensor | None
+    """Added to the scores of any token over a root: −inf at its padding. None where there is none."""
+    even: bool
+    """Whether every root has as many branches, root by root."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,6 +236,16 @@ def _attend(
     return torch.cat(mixed)[None], None
 
 
+def _attend_joint(qkv_1SYW: Tensor, *, packed_layout: Layout | None = None, kv_heads: int, scaling: float, **odd: Any) -> Any:
+    """Return what `_attend` would, from queries, keys and values in one tensor; None where there is no faster way for that."""
+    if packed_layout is None or odd.get("dropout") or odd.get("attention_mask") is not None:
+        return None
+    if not is_short(packed_layout, qkv_1SYW):
+        return None
+    return short_attention(qkv_1SYW[0], packed_layout, kv_heads=kv_heads, scale=scaling)[None]
+
+
+_attend.joint = _attend_joint  # type: ignore[attr-defined]
 AttentionInterface.register(ATTENTION, _attend)
 
 
@@ -234,7 +255,7 @@ def _layout(
     spans_U = Spans.of(roots, first=0, device=device)
     owner_R = torch.tensor(owners, dtype=torch.long, device=device)
     if not branches:
-        return Layout(spans_U, None, owner_R, None)
+        return Layout(spans_U, None, owner_R, None, None, even=True)
     longest_P, longest_L = max(roots), max(branches)
     seen_R = np.array(roots)[owners]
     seen_R = seen_R[:1] if (seen_R == seen_R[0]).all() else seen_R
@@ -244,7 +265,15 @@ def _layout(
     hidden_RLX[:, :, longest_P:] = steps_L > steps_L[:, None]
     bias_RLX = torch.zeros(hidden_RLX.shape, dtype=dtype, device=device)
     bias_RLX.masked_fill_(to_device(hidden_RLX, device), -torch.inf)
-    return Layout(spans_U, Spans.of(branches, first=sum(roots), device=device), owner_R, bias_RLX[:, None])
+    unseen_UP = torch.zeros(spans_U.padding_BL.shape, dtype=dtype, device=device).masked_fill_(spans_U.padding_BL, -torch.inf)
+    return Layout(
+        spans_U,
+        Spans.of(branches, first=sum(roots), device=device),
+        owner_R,
+        bias_RLX[:, None],
+        None if spans_U.is_full else unseen_UP[:, None],
+        even=len(owners) % len(roots) == 0 and owners == sorted([*range(len(roots))] * (len(owners) // len(roots))),
+    )
 
 
 class _Spread(torch.autograd.Function):
@@ -259,9 +288,10 @@ class _Spread(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_BLHW: Tensor) -> tuple[Tensor, None]:
         spans: Spans = ctx.spans
-        first = int(spans.tokens_BL[0, 0])
         grad_SHW = grad_BLHW.new_zeros(ctx.tokens, *grad_BLHW.shape[2:])
-        torch.index_select(grad_BLHW.flatten(0, 1), 0, spans.places_M, out=grad_SHW[first : first + len(spans.places_M)])
+        torch.index_select(
+            grad_BLHW.flatten(0, 1), 0, spans.places_M, out=grad_SHW[spans.first : spans.first + len(spans.places_M)]
+        )
         return grad_SHW, None
 
 
@@ -277,6 +307,5 @@ class _Gather(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_MHW: Tensor) -> tuple[Tensor, None]:
         spans: Spans = ctx.spans
-        first = int(spans.tokens_BL[0, 0])
-        grad_BLHW = grad_MHW.index_select(0, (spans.tokens_BL - first).flatten()).unflatten(0, spans.tokens_BL.shape)
+        grad_BLHW = grad_MHW.index_select(0, (spans.tokens_BL - spans.first).flatten()).unflatten(0, spans.tokens_BL.shape)
         return grad_BLHW.masked_fill_(spans.padding_BL[:, :, None, None], 0), None

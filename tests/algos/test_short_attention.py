@@ -1,0 +1,86 @@
+"""Attention by plain products against torch's own, value and gradient, on packed rows of every shape."""
+
+import pytest
+import torch
+from learner_fixtures import tiny_base, tiny_rows
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from algos import packing
+from algos.learner import LocalLearner
+from algos.packing import ATTENTION, pack_rows
+from algos.short_attention import SHORT, is_short, short_attention
+from algos.types import Row
+
+HEADS, WIDTH = 4, 8
+
+
+def rows_of(*shapes: tuple[int, int, int]) -> list[Row]:
+    """Make rows: (tokens of the prompt, tokens of the completion, which prompt)."""
+    return [
+        Row(tuple(100 * which + token for token in range(prompt)), tuple(range(said)), (0.0,) * said, 1.0)
+        for prompt, said, which in shapes
+    ]
+
+
+LAYOUTS = {
+    "two groups, all of one length": rows_of(*[(5, 7, which) for which in (1, 1, 1, 2, 2, 2)]),
+    "completions of different lengths": rows_of((5, 7, 1), (5, 3, 1), (5, 6, 2), (5, 2, 2)),
+    "prompts of different lengths": rows_of((5, 7, 1), (5, 7, 1), (9, 7, 2), (9, 7, 2)),
+    "both": rows_of((4, 9, 1), (4, 2, 1), (11, 5, 2), (11, 6, 2), (7, 3, 3), (7, 12, 3)),
+    "nothing shared": rows_of((5, 7, 1), (3, 4, 2), (8, 2, 3)),
+    "a single row": rows_of((6, 5, 1)),
+}
+
+
+def attend_by_kernel(qkv_SYW: torch.Tensor, layout: object, kv_heads: int) -> torch.Tensor:
+    heads = qkv_SYW.shape[1] - 2 * kv_heads
+    q, k, v = qkv_SYW[None].transpose(1, 2).split([heads, kv_heads, kv_heads], 1)
+    return ALL_ATTENTION_FUNCTIONS[ATTENTION](torch.nn.Module(), q, k, v, None, packed_layout=layout, scaling=0.3)[0][0]
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+@pytest.mark.parametrize("rows", LAYOUTS.values(), ids=LAYOUTS.keys())
+def test_value_and_gradient_are_those_of_the_kernel(rows, kv_heads):
+    packed = pack_rows(rows, dtype=torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    qkv_SYW = torch.randn(packed.input_ids_1S.shape[1], HEADS + 2 * kv_heads, WIDTH, generator=generator, requires_grad=True)
+    assert is_short(packed.layout, qkv_SYW)
+    ours = short_attention(qkv_SYW, packed.layout, kv_heads=kv_heads, scale=0.3)
+    theirs = attend_by_kernel(qkv_SYW, packed.layout, kv_heads)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    grad_SHW = torch.randn(ours.shape, generator=generator)
+    (own,), (other,) = (torch.autograd.grad(mixed, qkv_SYW, grad_SHW) for mixed in (ours, theirs))
+    assert other.abs().max() > 0.1
+    torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-5)
+
+
+def test_large_scores_do_not_overflow():
+    packed = pack_rows(LAYOUTS["both"], dtype=torch.float32)
+    qkv_SYW = 100 * torch.randn(packed.input_ids_1S.shape[1], 3 * HEADS, WIDTH, generator=torch.Generator().manual_seed(1))
+    ours = short_attention(qkv_SYW, packed.layout, kv_heads=HEADS, scale=0.3)
+    torch.testing.assert_close(ours, attend_by_kernel(qkv_SYW, packed.layout, HEADS), rtol=1e-4, atol=1e-2)
+
+
+def test_is_left_to_the_kernel_where_it_does_not_fit():
+    x = torch.zeros(1)
+    layout = pack_rows(LAYOUTS["both"], dtype=torch.float32).layout
+    assert is_short(layout, x)
+    assert not is_short(layout, x.double())
+    unequal = rows_of((5, 7, 1), (5, 7, 1), (5, 7, 2), (5, 7, 2), (5, 7, 2))
+    assert not is_short(pack_rows(unequal, dtype=torch.float32).layout, x)
+    alone_among_shared = rows_of((5, 7, 1), (5, 7, 1), (5, 7, 2))
+    assert not is_short(pack_rows(alone_among_shared, dtype=torch.float32).layout, x)
+    long = rows_of((SHORT - 5, 7, 1), (SHORT - 5, 7, 1))
+    assert not is_short(pack_rows(long, dtype=torch.float32).layout, x)
+
+
+def test_a_fused_model_goes_this_way(monkeypatch):
+    """Else the tests above would test what nobody uses."""
+    calls = []
+    real = packing.short_attention
+    monkeypatch.setattr(packing, "short_attention", lambda *args, **options: calls.append(1) or real(*args, **options))
+    base, _ = tiny_base("alice")
+    learner, rows = LocalLearner(base), tiny_rows(4)
+    calls.clear()
+    learner.logprobs(None, rows)
+    assert len(calls) == base.model.config.num_hidden_layers
