@@ -152,8 +152,11 @@ def make_rule(name: str | RewardRule, *, bonus: float | None = None) -> RewardRu
 
     Raises:
         ValueError: there is no rule of that name.
+        TypeError: it is neither a name nor a rule.
     """
     if not isinstance(name, str):
+        if not (callable(name) and hasattr(name, "zero_sum") and hasattr(name, "range")):
+            raise TypeError(f"a reward rule is a name, or a callable with zero_sum and range (see RewardRule), not {name!r}")
         return name
     if name not in RULES:
         raise ValueError(f"there is no reward rule {name!r}; choose one of {', '.join(RULES)}, or pass a rule object")

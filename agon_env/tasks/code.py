@@ -84,6 +84,8 @@ class CodeTask(ProblemSet):
             raise TaskError(
                 f"{shape} is not embedded: give hub_id={HUB_IDS[shape][0]!r}, or the path of a JSONL or Parquet file"
             )
+        if verifier is not None and not hasattr(verifier, "score_many"):
+            raise TypeError(f"verifier must be a CodeVerifier, not {verifier!r}")
         if max_tests is not None and max_tests < 1:
             raise TaskError(f"max_tests is at least 1, not {max_tests}")
         if hub_id is not None:

@@ -218,6 +218,8 @@ def from_dataset(
         if verifier not in VERIFIERS:
             raise TaskError(f"there is no verifier {verifier!r}; choose one of {', '.join(VERIFIERS)}, or pass a verifier")
         verifier = VERIFIERS[verifier]()
+    elif not hasattr(verifier, "score_many"):
+        raise TypeError(f"verifier must be a name or a `Verifier`, not {verifier!r}")
     task = Dataset(path=text if is_file else None, hub_id=None if is_file else text, columns=columns, **options)
     task.name, task.verifier = name or Path(text).stem, verifier
     return task

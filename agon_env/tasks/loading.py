@@ -44,9 +44,11 @@ def load_task(task: str | Task, **options: Any) -> Task:
 
     Raises:
         TaskError: there is no such task.
-        TypeError: the task does not take one of the options.
+        TypeError: the task does not take one of the options, or is none.
     """
     if not isinstance(task, str):
+        if missing := [name for name in ("verifier", "size", "__getitem__") if not hasattr(task, name)]:
+            raise TypeError(f"a task is a name or a `Task`; {task!r} has no {missing[0]}")
         if options:
             raise TypeError(f"options {sorted(options)} are for a task given by name; this one is made already")
         return task

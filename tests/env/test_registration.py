@@ -407,3 +407,12 @@ def test_a_plugin_can_not_take_the_id_of_another(monkeypatch):
     agon_env.list_envs()
     assert "registered already" in agon_env.broken_plugins()["mine"]
     assert spec("plug/Echo-v0").kwargs == {"loud": True}
+
+
+@pytest.mark.parametrize(
+    ("id", "option"), [("ArithmeticDuel-v0", "task"), ("ArithmeticDuel-v0", "reward"), ("CodeDuel-v0", "verifier")]
+)
+@pytest.mark.parametrize("value", [{"python": "/bin/sh"}, [1], 3, True])
+def test_what_a_file_gives_in_place_of_an_object_is_refused(id: str, option: str, value: object) -> None:
+    with pytest.raises(TypeError, match=r"can't be made: .* (rule|task|verifier)"):
+        agon_env.make(id, **{option: value})

@@ -283,6 +283,16 @@ def test_verdicts_name_what_stopped_the_program():
     assert VERIFIER.judge("import sys\nsys.exit(4)", tests).reason == "test 1: exit code 4"
 
 
+def test_a_verdict_is_remembered_for_its_own_tests_and_bounds_alone():
+    square = "```python\nimport time\nn = int(input())\nwhile time.process_time() < 1.2: pass\nprint(n * n)\n```"
+    squares, cubes = (CodeTests("stdio", ({"input": "3", "output": out},)).to_json() for out in ("9", "27"))
+    hasty = VERIFIER.with_deadline(1)
+    for _ in range(2):
+        assert VERIFIER.score(square, squares).reason == "pass"
+        assert VERIFIER.score(square, cubes).reason == "fail"
+        assert hasty.score(square, squares).reason == "timeout"
+
+
 def test_completions_are_scored_from_any_thread_and_remembered():
     gold = CodeTests("stdio", ({"input": "2", "output": "4"},)).to_json()
     right, wrong = "Thus:\n```python\nprint(int(input()) ** 2)\n```\n", "```python\nprint(5)\n```"
