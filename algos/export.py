@@ -11,6 +11,7 @@ Every part is complete or absent.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,10 +23,14 @@ from huggingface_hub import ModelCardData
 
 from agents.adapter_files import CONFIG_FILE, WEIGHTS_FILE
 from agents.loading import EMBEDDED, SMOLLM2, load_model
+from agon_env.printable import printable
 from algos.checkpoint import step_of
 from algos.config import TrainConfig, load_config
 from algos.policies import policy_models
+from algos.reporting.estimates import share_of
+from algos.reporting.plain import Json, mapping, read_lines, read_object
 from algos.run_folder import write_json, write_text
+from algos.statistics import Estimate
 from algos.trained import adapter_folders
 
 FIGURES = {
@@ -39,6 +44,10 @@ _BASE_CODE = {
     SMOLLM2: 'from agents.loading import smollm2_path  # pip install "agon-env[smollm2]"\n\nbase = smollm2_path()',
 }
 """How the bases are found that are on no hub."""
+_COMMAND = "agon train --config train_config.json"
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_PLAIN = re.compile(r"[\w .:/%+-]*")
+"""Nothing of which is markup; a dash or a number at the beginning of a line could be, but names stand within one."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +144,7 @@ def _write_adapter(what: Export, name: str, source: Path, folder: Path) -> None:
 def _facts(what: Export) -> dict[str, Any]:
     """Return what the templates speak of."""
     config, bases = what.config, list(dict.fromkeys(what.models.values()))
-    on_hub = [base for base in bases if "/" in base and not Path(base).exists()]
+    on_hub = [base for base in bases if _HUB_ID.fullmatch(base) and not Path(base).exists()]
     card = ModelCardData(
         base_model=on_hub or None,
         library_name="peft",
@@ -143,6 +152,7 @@ def _facts(what: Export) -> dict[str, Any]:
         tags=["agon-env", "lora", "reinforcement-learning", config.algorithm],
     )
     first = _first_session(what.run)
+    ran = mapping(first.get("versions"))
     return {
         "card_data": card.to_yaml(),
         "title": config.run_name(),
@@ -154,7 +164,7 @@ def _facts(what: Export) -> dict[str, Any]:
         "groups": {base: [name for name in what.folders if what.models[name] == base] for base in bases},
         "figures": _figures(what.run),
         "command": _command(first),
-        "versions": {name: first["versions"][name] for name in ("agon-env", "torch", "transformers", "peft")} if first else {},
+        "versions": {name: str(ran[name]) for name in ("agon-env", "torch", "transformers", "peft") if name in ran},
     }
 
 
@@ -169,27 +179,45 @@ def _figures(run: Path) -> list[dict[str, str]]:
     file = run / "summary.json"
     if not file.is_file():
         return []
-    summary = json.loads(file.read_text(encoding="utf-8"))
-    shown = [name for name in FIGURES if all(name in summary[when] for when in ("before", "after"))]
-    return [{"name": FIGURES[name]} | {when: _share(summary[when], name) for when in ("before", "after")} for name in shown]
+    summary = read_object(file)
+    before, after = mapping(summary.get("before")), mapping(summary.get("after"))
+    return [
+        {"name": name, "before": _share(one), "after": _share(other)}
+        for key, name in FIGURES.items()
+        if (one := share_of(before, key)) and (other := share_of(after, key))
+    ]
 
 
-def _share(figures: Mapping[str, Any], name: str) -> str:
-    low, high = figures["ci95"][name]
-    return f"{100 * figures[name]:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+def _share(share: Estimate) -> str:
+    return f"{100 * share.value:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
 
 
-def _command(session: Mapping[str, Any]) -> str:
-    """Return the command of a run; one that was begun from Python without a file has none."""
-    command = str(session.get("command", ""))
-    return command if command and not command.startswith("-") else "agon train --config train_config.json"
+def _command(session: Json) -> str:
+    """Return the command of a run as one line; one that was begun from Python without a file has none."""
+    command = one_line(str(session.get("command", "")))
+    return command if command and not command.startswith("-") and "```" not in command else _COMMAND
 
 
-def _first_session(run: Path) -> dict[str, Any]:
+def _first_session(run: Path) -> Json:
     """Return the facts about the start of a run; none where it did not keep them."""
-    file = run / "sessions.jsonl"
-    lines = file.read_text(encoding="utf-8").split("\n") if file.is_file() else [""]
-    return json.loads(lines[0]) if lines[0] else {}
+    return next((line.record for line in read_lines(run / "sessions.jsonl")), {})
+
+
+def one_line(text: str) -> str:
+    """Return a text from a run's files as one line in which nothing acts."""
+    return printable(text).replace("\n", " ").replace("\t", " ")
+
+
+def as_code(text: str) -> str:
+    """Return a text as code in Markdown: no markup in it is any, and it can't end the code, nor the cell of a table."""
+    line = one_line(text).replace("|", "\\|")
+    ticks = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{ticks} {line} {ticks}" if "`" in line else f"{ticks}{line or ' '}{ticks}"
+
+
+def as_name(text: str) -> str:
+    """Return a text as it is if nothing in it could be markup, and as code otherwise."""
+    return text if _PLAIN.fullmatch(text) else as_code(text)
 
 
 def _render(template: str, facts: Mapping[str, Any]) -> str:
@@ -200,6 +228,7 @@ def _render(template: str, facts: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters |= {"code": as_code, "name": as_name, "literal": repr}
     return environment.get_template(f"{template}.jinja").render(facts)
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agents import embedded
 from algos.cli import run as agon
 from algos.config import TINY
-from algos.export import Export, _facts, export
+from algos.export import Export, _facts, as_code, as_name, export
 from algos.export_chat_data import winner_of, won_texts
 from algos.trained import load_trained
 from algos.trainer import train
@@ -90,8 +91,6 @@ def test_the_chat_example_runs(
 
 
 def test_the_card_has_metadata_figures_and_the_command(out: Path, run: Path) -> None:
-    from huggingface_hub import ModelCard
-
     for card in (ModelCard.load(out / "README.md"), ModelCard.load(out / "alice" / "README.md")):
         assert card.data.library_name == "peft"
         assert "agon-env" in card.data.tags
@@ -160,6 +159,57 @@ def test_a_bases_name_is_text_in_the_files(run: Path, tmp_path: Path) -> None:
         node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".load")
     )
     assert ast.literal_eval(load.args[0]) == odd
+
+
+HOSTILE = (
+    "x`\n\n<script>alert(1)</script>\n\n# Owned\n```\n---\nlicense: evil\n---\n"
+    "[a](javascript:alert(1)) | b {{ 7 * 7 }}\x1b[31m\u202e\ud800"
+)
+
+
+def markup(card: Path) -> set[str]:
+    """Return the kinds of markup that a card has."""
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(ModelCard.load(card).text)
+    return {token.type for token in tokens} | {part.type for token in tokens for part in token.children or ()}
+
+
+def test_what_a_run_holds_is_no_markup_in_a_card(run: Path, tmp_path: Path) -> None:
+    strange = Path(shutil.copytree(run, tmp_path / "run"))
+    session = {"command": f"agon train {HOSTILE}", "versions": dict.fromkeys(("agon-env", "torch"), HOSTILE)}
+    (strange / "sessions.jsonl").write_text(json.dumps(session) + "\n", encoding="utf-8")
+    what = Export.of(strange, tmp_path / "out")
+    export(replace(what, config=replace(what.config, env=HOSTILE), models=dict.fromkeys(what.models, HOSTILE)))
+    for card in ("README.md", "alice/README.md"):
+        text = (what.out / card).read_text(encoding="utf-8")
+        assert not set("\x1b\u202e") & set(text)
+        assert not markup(what.out / card) & {"html_block", "html_inline", "link_open", "hr"}
+        assert "# Owned" not in text.split("\n")
+        assert ModelCard.load(what.out / card).data.to_dict().get("license") is None
+    rows = [line for line in (what.out / "README.md").read_text(encoding="utf-8").split("\n") if line.startswith("|")]
+    assert len(rows) == 7 + 6  # of both tables: no text has ended its row
+
+
+def test_names_stay_what_they_are_and_code_can_hold_whatever_it_is() -> None:
+    assert as_name("ArithmeticDuel-v0-competitive_grpo-seed0") == "ArithmeticDuel-v0-competitive_grpo-seed0"
+    assert as_name("a<b>") == "`a<b>`"
+    assert as_code("plain") == "`plain`"
+    assert as_code("a``b`") == "``` a``b` ```"
+    assert as_code("a|b\nc") == "`a\\|b c`"
+
+
+@pytest.mark.parametrize("broken", ["[]", "no json", '{"before": [], "after": 1}', '{"before": {"answer_pass1": "x"}}'])
+def test_figures_that_are_none_are_left_out_or_told(
+    run: Path, tmp_path: Path, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strange = Path(shutil.copytree(run, tmp_path / "run"))
+    (strange / "summary.json").write_text(broken, encoding="utf-8")
+    (strange / "sessions.jsonl").write_text('{"command": 7, "versions": []}\n', encoding="utf-8")
+    if agon(["export", str(strange)]) == 0:
+        assert "Before and after" not in (strange / "export" / "README.md").read_text(encoding="utf-8")
+    else:
+        assert "summary.json" in capsys.readouterr().err
 
 
 def test_who_won_is_who_was_paid_more_and_nobody_wins_by_a_forfeit() -> None:
