@@ -67,8 +67,12 @@ class Workload:
             "token_budget",
             "copies",
         ):
-            if not getattr(self, name) >= 1:
+            if not 1 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not 0 <= self.answer_extra < math.inf:
+            raise ConfigError(f"answer_extra must be at least 0, not {self.answer_extra}")
+        if self.longest is not None and self.longest < 1:
+            raise ConfigError(f"longest must be at least 1, not {self.longest}")
         if not 0 <= self.learning <= 1:
             raise ConfigError(f"learning is a share, from 0 to 1, not {self.learning}")
 

@@ -31,6 +31,7 @@ from rich.console import Console
 
 import agon_env
 from agents.engines.torch import TorchEngine
+from algos.commands.flags import readable_help
 from algos.config import CHAIN_SEARCH, PRESETS, TrainConfig, read_options
 from algos.console import RunConsole
 from algos.errors import ConfigError
@@ -138,7 +139,8 @@ def parse_matrix(
     known, rest = first.parse_known_args(sys.argv[1:] if args is None else args)
     text = f"{description}\n\nAlso: --preset {{{','.join(PRESETS)}}}, which the flags --train.… override."
     default = MatrixConfig(train=PRESETS[known.preset])
-    return tyro.cli(MatrixConfig, args=rest, default=default, description=text, prog=prog)
+    with readable_help(rest):
+        return tyro.cli(MatrixConfig, args=rest, default=default, description=text, prog=prog)
 
 
 def run_matrix(config: MatrixConfig, *, console: RunConsole | None = None) -> dict[str, Any]:

@@ -75,11 +75,11 @@ def run_arena(
     if games < 1 or batch < 1 or (contests is not None and contests < 1):
         raise ConfigError("games, contests and batch must be at least 1")
     out.mkdir(parents=True, exist_ok=True)
-    _check_same(out, {"env": empty.spec.id, "options": dict(env_options or {}), "seed": seed}, entrants)
     schedule = fixtures(labels, seats=seats, games=games, contests=contests, seed=seed)
     agents = {entrant.label: entrant.agent for entrant in entrants}
     elo = Elo()
     with ResultsFile(out) as file:
+        _check_same(out, {"env": empty.spec.id, "options": dict(env_options or {}), "seed": seed}, entrants)
         results = {result.fixture: result for result in read_results(out)}
         results = {fixture: results[fixture] for fixture in schedule if fixture in results}
         left = [fixture for fixture in schedule if fixture not in results]
@@ -94,9 +94,9 @@ def run_arena(
 
         for first in range(0, len(left), batch):
             _play(left[first : first + batch], empty, agents, seed=seed, timeout=timeout, keep=keep)
-    standings = stand(entrants, [results[fixture] for fixture in schedule], env=empty.spec.id)
-    write_json(out / "standings.json", standings.to_dict())
-    write_text(out / "standings.md", standings.markdown())
+        standings = stand(entrants, [results[fixture] for fixture in schedule], env=empty.spec.id)
+        write_json(out / "standings.json", standings.to_dict())
+        write_text(out / "standings.md", standings.markdown())
     return standings
 
 

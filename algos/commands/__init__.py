@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, Command] = {
     "agents": Command("Look around", "List the players that can be made, and broken plug-ins."),
     "algorithms": Command("Look around", "List the algorithms that train, and broken plug-ins."),
     "new": Command("Make your own", "Begin a game, a player or an algorithm that runs, with a test."),
-    "check": Command("Make your own", "Check that a contest keeps the rules of the house."),
+    "check": Command("Make your own", "Check that a contest keeps the rules that others rely on."),
     "play": Command("Play", "Watch players in a contest, or play in it."),
     "arena": Command("Play", "Hold a tournament of any players, or of a run's checkpoints."),
     "train": Command("Train", "Train policies by letting them compete."),
@@ -75,11 +75,14 @@ def run(name: str, args: Sequence[str]) -> int:
         raise NoSuchCommand(f"there is no command {name!r}.{hint} agon --help lists them.")
     import tyro  # slow to import
 
+    from algos.commands.flags import checked, readable_help
+
     module = importlib.import_module(f"{__name__}.{name}")
     if hasattr(module, "main"):
         return int(module.main(args))
     prog, command = f"agon {name}", module.command
-    if isinstance(command, Mapping):
-        summary = COMMANDS[name].summary
-        return int(tyro.extras.subcommand_cli_from_dict(dict(command), args=args, prog=prog, description=summary))
-    return int(tyro.cli(command, args=args, prog=prog))
+    with readable_help(args):
+        if isinstance(command, Mapping):
+            parts, summary = {part: checked(function) for part, function in command.items()}, COMMANDS[name].summary
+            return int(tyro.extras.subcommand_cli_from_dict(parts, args=args, prog=prog, description=summary))
+        return int(tyro.cli(checked(command), args=args, prog=prog))

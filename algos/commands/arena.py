@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import tyro
+from typing import TYPE_CHECKING
 
 from algos.commands import DONE, INTERRUPTED
+from algos.commands.flags import Count, CountIfAny, EnvIfAny, Names, Options, PathIfAny, SecondsOrNone, Seed, Temperature
 
 if TYPE_CHECKING:
     from algos.arena.standings import Standings
@@ -16,19 +15,19 @@ if TYPE_CHECKING:
 
 
 def command(
-    env: Annotated[str | None, tyro.conf.Positional] = None,
-    players: tuple[str, ...] = (),
-    run: Path | None = None,
-    against: tuple[str, ...] = (),
-    games: int = 20,
-    contests: int | None = None,
-    out: Path | None = None,
-    seed: int = 0,
-    env_options: tuple[str, ...] = (),
-    max_tokens: int = 256,
-    temperature: float = 1.0,
-    batch: int = 128,
-    timeout: float = 600.0,
+    env: EnvIfAny = None,
+    players: Names = (),
+    run: PathIfAny = None,
+    against: Names = (),
+    games: Count = 20,
+    contests: CountIfAny = None,
+    out: PathIfAny = None,
+    seed: Seed = 0,
+    env_options: Options = (),
+    max_tokens: Count = 256,
+    temperature: Temperature = 1.0,
+    batch: Count = 128,
+    timeout: SecondsOrNone = 600.0,
 ) -> int:
     """Hold a tournament of any players, or of a run's checkpoints.
 
@@ -50,8 +49,11 @@ def command(
         batch: contests in lockstep.
         timeout: seconds for one call of a player, for all that waits for it; then it loses these contests. 0: no limit.
     """
+    from rich.text import Text
+
     import agon_env
     from agents.sampling import SamplingParams
+    from agon_env.printable import printable
     from algos.arena.entrants import named, of_checkpoints
     from algos.arena.tournament import run_arena
     from algos.config import load_config, read_options
@@ -75,7 +77,8 @@ def command(
     entrants = [*states, *named(wanted, seats=seats, params=params)]
     folder = out or (run / "arena" if run is not None else Path("arena") / env.replace("/", "_"))
     console = RunConsole()
-    console.say(f"{len(entrants)} players: {', '.join(entrant.label for entrant in entrants)}")
+    labels = printable(", ".join(entrant.label for entrant in entrants))
+    console.console.print(Text(f"{len(entrants)} players: {labels}"))
     try:
         with contextlib.ExitStack() as stack:
             tick: list[Ticker] = []
@@ -112,17 +115,27 @@ def _print(standings: Standings, folder: Path) -> None:
     from rich.text import Text
 
     from agents.errors import DependencyNotInstalled
+    from agon_env.printable import printable
     from algos.arena.picture import draw
 
-    console = Console()
-    for rows in (standings.rows(), standings.cross_rows() if len(standings.players) <= 12 else []):
-        table = Table(box=None, pad_edge=False)
-        for column in rows[0] if rows else ():
-            table.add_column(column, justify="left" if column in ("", "player") else "right", no_wrap=True)
-        for row in rows:
-            table.add_row(*map(Text, row.values()))
-        console.print(table, "")
-    console.print(Text(standings.summary()))
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for column in standings.rows()[0]:
+        table.add_column(column, justify="left" if column in ("", "player") else "right", no_wrap=True)
+    for row in standings.rows():
+        table.add_row(*(Text(printable(cell)) for cell in row.values()))
+    console.print(table, "")
+    cross = Table(box=None, pad_edge=False)
+    cross.add_column("points in %", no_wrap=True)
+    for place in range(len(standings.players)):
+        cross.add_column(str(place + 1), justify="right", no_wrap=True)
+    for row in standings.cross_rows():
+        cross.add_row(*(Text(printable(cell.removesuffix(" %"))) for cell in row.values()))
+    if console.measure(cross, options=console.options.update(max_width=10_000)).maximum <= console.width:
+        console.print(cross, "")
+    else:
+        console.print("Who did how well against whom, which is too wide for here, is in standings.md.\n")
+    console.print(Text(printable(standings.summary())))
     files = ["standings.json", "standings.md", "contests.jsonl"]
     try:
         draw(standings, folder / "ratings.png")

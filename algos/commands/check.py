@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import tyro
 from rich.console import Console
 from rich.text import Text
 
 from algos.commands import DONE, FAILED
+from algos.commands.flags import Env
 
 
-def command(env: Annotated[str, tyro.conf.Positional]) -> int:
-    """Check that a contest keeps the rules of the house.
+def command(env: Env) -> int:
+    """Check that a contest keeps the rules that others rely on.
 
-    They are what players and trainers rely on; docs/games.md lists them.
+    Players and trainers do; docs/games.md lists the rules.
 
     Args:
         env: id of the contest; "module:Name-v0" imports the module first.

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from algos.commands import DONE
+from algos.commands.flags import Count, CountIfAny, Names, Run, Seed
 
 
 def command(
-    run: Annotated[Path, tyro.conf.Positional],
-    problems: int | None = None,
-    samples: int = 1,
-    against: tuple[str, ...] = (),
-    seed: int = 0,
+    run: Run,
+    problems: CountIfAny = None,
+    samples: Count = 1,
+    against: Names = (),
+    seed: Seed = 0,
 ) -> int:
     """Judge the trained policies of a run on held-out problems.
 
@@ -40,8 +37,6 @@ def command(
     problems = config.eval_problems if problems is None else problems
     if problems < 1:
         raise ConfigError("there is nothing to judge the run on: name a number of held-out problems, --problems 512")
-    if samples < 1:
-        raise ConfigError(f"samples must be at least 1, not {samples}")
     folders = adapter_folders(run)
     trained = Run.of(dataclasses.replace(config, eval_problems=problems, seed=seed))
     for name, policy in trained.policies.items():

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import tyro
-
 from algos.commands import DONE
+from algos.commands.flags import PathIfAny, Run
 
 
 def command(
-    run: Annotated[Path, tyro.conf.Positional],
-    out: Path | None = None,
+    run: Run,
+    out: PathIfAny = None,
     merge: bool = False,
     sft: bool = False,
 ) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -10,13 +9,14 @@ from rich.console import Console
 from rich.text import Text
 
 from algos.commands import DONE
+from algos.commands.flags import PathIfAny
 from algos.skeleton import Kind, make_skeleton
 
 
 def command(
     kind: Annotated[Kind, tyro.conf.Positional],
-    name: Annotated[str, tyro.conf.Positional],
-    folder: Path | None = None,
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")],
+    folder: PathIfAny = None,
 ) -> int:
     """Begin a game, a player or an algorithm that runs, with a test.
 

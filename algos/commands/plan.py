@@ -7,13 +7,16 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from transformers import AutoConfig
 
 from agents import embedded
 from agents.loading import EMBEDDED, SMOLLM2, smollm2_path
 from agents.shared_base import SharedBase
+from agon_env.printable import printable
 from algos.calibrate import calibrate, shape_of
 from algos.commands import DONE
+from algos.commands.flags import Count
 from algos.cost_model import Cost, Workload, estimate
 from algos.errors import ConfigError
 from algos.hardware import HARDWARE, SHAPES, Shape
@@ -23,9 +26,9 @@ HERE = "here"
 
 
 def command(
-    model: Annotated[str, tyro.conf.Positional],
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")],
     hardware: str = "h100",
-    devices: int = 1,
+    devices: Count = 1,
     work: Annotated[Workload, tyro.conf.arg(name="")] = WORKLOAD,
 ) -> int:
     """Say what a training step costs: tokens, FLOPs, memory, seconds.
@@ -79,7 +82,7 @@ def _print(cost: Cost, *, model: str, shape: Shape, where: str) -> None:
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(name, value)
+        table.add_row(name, Text(printable(value)))
     for note in cost.notes:
-        table.add_row("note", note)
+        table.add_row("note", Text(printable(note)))
     Console().print(table)

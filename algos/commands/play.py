@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import tyro
 from rich.console import Console
@@ -11,14 +10,18 @@ from rich.text import Text
 
 from agon_env.types import Observation
 from algos.commands import DONE
+from algos.commands.flags import Options, PathIfAny, Seed
+
+Duel: TypeAlias = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[ENV]")]
+Players: TypeAlias = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME [NAME …]")]
 
 
 def command(
-    env: Annotated[str, tyro.conf.Positional] = "ArithmeticDuel-v0",
-    players: tuple[str, ...] = ("embedded",),
-    seed: int = 0,
-    env_options: tuple[str, ...] = (),
-    save: Path | None = None,
+    env: Duel = "ArithmeticDuel-v0",
+    players: Players = ("embedded",),
+    seed: Seed = 0,
+    env_options: Options = (),
+    save: PathIfAny = None,
 ) -> int:
     """Watch players in a contest, or play in it.
 

@@ -10,9 +10,10 @@ import tyro
 from rich.console import Console
 
 from algos.commands import DONE, FAILED
+from algos.commands.flags import CountIfAny
 
 
-def command(path: Annotated[Path, tyro.conf.Positional], most: int | None = None) -> int:
+def command(path: Annotated[Path, tyro.conf.Positional], most: CountIfAny = None) -> int:
     """Play recorded contests again, and prove every reward.
 
     Each is made from its seed and options, played move by move, and scored by the verifier of today. The exit code is 1 if
@@ -23,11 +24,8 @@ def command(path: Annotated[Path, tyro.conf.Positional], most: int | None = None
         most: look at so many contests only, from the first.
     """
     from algos.console import RunConsole
-    from algos.errors import ConfigError
     from algos.replaying import replay_all
 
-    if most is not None and most < 1:
-        raise ConfigError(f"most must be at least 1, not {most}")
     console = RunConsole(Console(stderr=True, highlight=False))
     found = replay_all(path, most=most)
     for how in found.told:

@@ -12,11 +12,12 @@ from rich.text import Text
 
 from agon_env.printable import printable
 from algos.commands import DONE
+from algos.commands.flags import Count, PathIfAny
 
-Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN …]")]
+Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN …]", help_behavior_hint="")]
 
 
-def command(runs: Runs, *, out: Path | None = None, contests: int = 5000) -> int:
+def command(runs: Runs, *, out: PathIfAny = None, contests: Count = 5000) -> int:
     """Write the page of a run, or the page that compares several.
 
     The page is one HTML file, which opens from disk and asks nothing of a network: curves, the table before and after, where
@@ -32,8 +33,6 @@ def command(runs: Runs, *, out: Path | None = None, contests: int = 5000) -> int
 
     if not runs:
         raise ConfigError("name the folder of a run: agon report runs/NAME; several are compared")
-    if contests < 1:
-        raise ConfigError(f"contests must be at least 1, not {contests}")
     page = report_run(runs[0], contests=contests) if len(runs) == 1 else report_runs(runs)
     file = out or (runs[0] / "report.html" if len(runs) == 1 else runs[0].parent / "comparison.html")
     _write(file, page)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from algos.commands import DONE
+from algos.commands.flags import readable_help
 from algos.config import PRESETS, TINY, TrainConfig, load_config
 from algos.config_file import read_config_file, write_config_file
 from algos.errors import ConfigError
@@ -105,7 +106,8 @@ def parse(
     default = PRESETS.get(start.preset, default)
     if start.config is not None:
         default = read_config_file(start.config, default=default)
-    return tyro.cli(TrainArgs, args=args, default=TrainArgs(run=default), description=description, prog=prog)
+    with readable_help(args):
+        return tyro.cli(TrainArgs, args=args, default=TrainArgs(run=default), description=description, prog=prog)
 
 
 def with_address(args: Sequence[str]) -> list[str]:

@@ -7,22 +7,25 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
 from rich.console import Console
 from rich.text import Text
 
 from algos.commands import DONE
+from algos.commands.flags import Count, File, Seconds
 
 if TYPE_CHECKING:
     from agon_env.verifiers.rescoring import Judge
 
+CORES = os.cpu_count() or 1
+HALF_OF_THE_CORES = max(1, CORES // 2)
+
 
 def verify_code(
-    file: Annotated[Path, tyro.conf.Positional],
-    workers: int = os.cpu_count() or 1,
-    deadline: float = 4.0,
+    file: File,
+    workers: Count = CORES,
+    deadline: Seconds = 4.0,
     allow_unisolated: bool = False,
 ) -> int:
     """Judge programs: prints one JSON line for each row of a JSONL file, in order, and a summary last.
@@ -44,9 +47,7 @@ def verify_code(
     return _verify(file, lambda row: judge_row(verifier, row), workers=workers)
 
 
-def verify_math(
-    file: Annotated[Path, tyro.conf.Positional], workers: int = max(1, (os.cpu_count() or 2) // 2), deadline: float = 3.0
-) -> int:
+def verify_math(file: File, workers: Count = HALF_OF_THE_CORES, deadline: Seconds = 3.0) -> int:
     """Judge mathematical answers: prints one JSON line for each row of a JSONL file, in order, and a summary last.
 
     Args:
@@ -57,7 +58,7 @@ def verify_math(
     from agon_env.verifiers.math import MathVerifier, judge_row
     from agon_env.verifiers.pool import resize
 
-    resize(max(1, workers))
+    resize(workers)
     verifier = MathVerifier(deadline=deadline)
     return _verify(file, lambda row: judge_row(verifier, row), workers=workers)
 

@@ -1,8 +1,10 @@
 """A tournament: ratings, draws, failures, going on after an interruption, games for one and for three players."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from agon_env.contest import Contest
 from agon_env.transcript import replay
 from agon_env.types import Action, Observation
 from algos.arena.entrants import Entrant
+from algos.arena.picture import draw
 from algos.arena.results import Result, ResultsFile
 from algos.arena.schedule import Fixture
 from algos.arena.standings import Standings, stand
@@ -151,8 +154,10 @@ def test_another_tournament_is_not_mixed_into_a_folder(tmp_path: Path) -> None:
 def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
     pair = [entrant("oracle"), entrant("copycat")]
     hold(tmp_path, pair, games=1)
+    settings = (tmp_path / "arena.json").read_text(encoding="utf-8")
     with ResultsFile(tmp_path), pytest.raises(FolderFailed, match="another process"):
-        hold(tmp_path, pair, games=2)
+        hold(tmp_path, [*pair, entrant("random")], games=2)
+    assert (tmp_path / "arena.json").read_text(encoding="utf-8") == settings  # it belongs to the other process
     assert hold(tmp_path, pair, games=2).contests == 4
 
 
@@ -278,9 +283,22 @@ def test_results_are_counted_and_those_without_a_reward_are_not_rated() -> None:
     assert a.rating.value > b.rating.value
 
 
-def test_labels_do_not_break_the_table() -> None:
-    standings = stand([entrant("a|b", lambda _: ""), entrant("c", lambda _: "")], [], env="Game-v0")
-    assert "| a\\|b |" in standings.markdown()
+HOSTILE = ("a|b", "a\n| b |\n\n<script>", "$\\frac{$", "$x^$", "\x1b[31m\u202e\ud800", "[a](javascript:b)", "x" * 5000)
+
+
+def test_labels_break_no_table_and_no_figure(tmp_path: Path) -> None:
+    for env in ("Game-v0", HOSTILE[1], HOSTILE[2]):
+        states = [replace(entrant(label, lambda _: ""), policy=label, step=3) for label in HOSTILE]
+        for entrants in ([replace(state, step=None) for state in states], states):
+            standings = stand(entrants, [], env=env)
+            table = standings.markdown()
+            assert len(table.rstrip("\n").split("\n")) == 2 + 2 * (2 + len(HOSTILE)) + 1
+            assert "| `a\\|b` |" in table
+            assert table.replace("\n", "").isprintable()
+            assert not re.search(r"<script>|\[a\]\(", re.sub("`[^`]*`", "", table))
+            assert not any("\x1b" in text for row in standings.rows() for text in row.values())
+            pytest.importorskip("matplotlib", reason="no figures without matplotlib")
+            draw(standings, tmp_path / "ratings.png")
 
 
 # --- many, some of which fail -----------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def test_the_same_command_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["--run", "nowhere"], "not the folder of a run"),
         (["ArithmeticDuel-v0", "--players", "oracle", "random", "--games", "0"], "at least 1"),
         (["ArithmeticDuel-v0", "--players", "oracle", "random", "--env-options", "nope=1"], "nope"),
-        (["ArithmeticDuel-v0", "--players", "oracle", "random", "--max-tokens", "0"], "max_tokens must be at least 1"),
+        (["ArithmeticDuel-v0", "--players", "oracle", "random", "--max-tokens", "0"], "--max-tokens must be at least 1"),
     ],
 )
 def test_mistakes_are_sentences(
