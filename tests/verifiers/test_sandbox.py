@@ -84,6 +84,25 @@ def test_all_protections_are_tried_and_hold(sandbox):
     assert all(held for what, held in holds.items() if what != "total memory"), holds
 
 
+@pytest.mark.parametrize("name", sandbox_isolation.ways())
+def test_a_way_that_can_be_set_up_protects(name):
+    """Else it would be passed over for a lesser one, and for these tests too."""
+    try:
+        holds = sandboxes._protections(sandbox_isolation.ways()[name], None, False)
+    except (SandboxError, OSError) as error:
+        pytest.skip(f"does not work here: {error}")
+    assert {what: held for what, held in holds.items() if what in ESSENTIAL} == dict.fromkeys(ESSENTIAL, True)
+
+
+def test_a_program_of_root_is_another_user_where_its_sandbox_says_so(sandbox):
+    if "another user" not in sandbox.isolation:
+        pytest.skip("this one keeps the user, in a namespace of its own")
+    *ids, groups = output(sandbox, "import os\nprint(*os.getresuid(), *os.getresgid(), len(os.getgroups()))").split()
+    assert len({*ids}) == 1
+    assert int(ids[0]) >= 30_000
+    assert groups == "0"
+
+
 def test_input_output_errors_and_exit_code(any_sandbox):
     finished = run(any_sandbox, "import sys\nprint(input()[::-1])\nprint('oh', file=sys.stderr)\nsys.exit(3)", stdin=b"abc\n")
     assert (finished.exit_code, finished.stdout, finished.stderr, finished.stop) == (3, b"cba\n", "oh\n", None)
