@@ -23,9 +23,9 @@ from huggingface_hub import ModelCardData
 
 from agents.adapter_files import CONFIG_FILE, WEIGHTS_FILE
 from agents.loading import EMBEDDED, SMOLLM2, load_model
-from agon_env.printable import printable
 from algos.checkpoint import step_of
 from algos.config import TrainConfig, load_config
+from algos.markdown import as_code, as_name, one_line
 from algos.policies import policy_models
 from algos.reporting.estimates import share_of
 from algos.reporting.plain import Json, mapping, read_lines, read_object
@@ -46,8 +46,6 @@ _BASE_CODE = {
 """How the bases are found that are on no hub."""
 _COMMAND = "agon train --config train_config.json"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
-_PLAIN = re.compile(r"[\w .:/%+-]*")
-"""Nothing of which is markup; a dash or a number at the beginning of a line could be, but names stand within one."""
 
 
 @dataclass(frozen=True)
@@ -201,23 +199,6 @@ def _command(session: Json) -> str:
 def _first_session(run: Path) -> Json:
     """Return the facts about the start of a run; none where it did not keep them."""
     return next((line.record for line in read_lines(run / "sessions.jsonl")), {})
-
-
-def one_line(text: str) -> str:
-    """Return a text from a run's files as one line in which nothing acts."""
-    return printable(text).replace("\n", " ").replace("\t", " ")
-
-
-def as_code(text: str) -> str:
-    """Return a text as code in Markdown: no markup in it is any, and it can't end the code, nor the cell of a table."""
-    line = one_line(text).replace("|", "\\|")
-    ticks = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
-    return f"{ticks} {line} {ticks}" if "`" in line else f"{ticks}{line or ' '}{ticks}"
-
-
-def as_name(text: str) -> str:
-    """Return a text as it is if nothing in it could be markup, and as code otherwise."""
-    return text if _PLAIN.fullmatch(text) else as_code(text)
 
 
 def _render(template: str, facts: Mapping[str, Any]) -> str:

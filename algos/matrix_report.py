@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agon_env.errors import DependencyNotInstalled
+from algos.markdown import as_name
 from algos.matrix_rows import COMPARISONS, ROWS
 from algos.run_folder import write_json, write_text
 from algos.statistics import Estimate, bootstrap, paired_bootstrap
@@ -105,7 +107,8 @@ def markdown(results: Mapping[str, Any], *, brief: bool = False) -> str:
             "right per 1,000 tokens": lambda row: _number(row.get("correct_per_1k_tokens")),
         }
     lines = [
-        f"{results['env']}, {results['model']}: {results['seeds']} seeds, {results['problems']} held-out problems.",
+        f"{as_name(results['env'])}, {as_name(results['model'])}: "
+        f"{results['seeds']} seeds, {results['problems']} held-out problems.",
         "",
         f"| {' | '.join(columns)} |",
         "|" + "---|" * len(columns),
@@ -127,7 +130,11 @@ def draw(results: Mapping[str, Any], file: Path) -> None:
     Raises:
         DependencyNotInstalled: matplotlib is missing.
     """
-    plt = pyplot()
+    with as_they_are(pyplot()) as plt:
+        _draw(plt, results, file)
+
+
+def _draw(plt: Any, results: Mapping[str, Any], file: Path) -> None:
     rows = list(results["rows"].values())[::-1]
     value = np.array([100 * row["pass1"]["value"] for row in rows])
     low = np.array([100 * row["pass1"]["low"] for row in rows])
@@ -150,6 +157,13 @@ def draw(results: Mapping[str, Any], file: Path) -> None:
     figure.suptitle(f"{results['env']}, {results['model']}, {results['seeds']} seeds", fontsize=11)
     figure.savefig(file, dpi=150)
     plt.close(figure)
+
+
+@contextmanager
+def as_they_are(plt: Any) -> Iterator[Any]:
+    """Have `pyplot` take the texts of its figures for texts: a dollar sign in a name begins no formula."""
+    with plt.rc_context({"text.parse_math": False}):
+        yield plt
 
 
 def pyplot() -> Any:

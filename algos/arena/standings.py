@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
 
+from agon_env.printable import printable
 from algos.arena.entrants import Entrant
 from algos.arena.results import Result
+from algos.markdown import as_name
 from algos.ratings import Comparison, bradley_terry, comparisons
 from algos.statistics import Estimate
 
@@ -64,7 +66,7 @@ class Standings:
         return [
             {
                 "": str(place),
-                "player": one.label,
+                "player": printable(one.label),
                 "rating": f"{one.rating.value:.0f}",
                 "95 %": f"{one.rating.low:.0f}–{one.rating.high:.0f}",
                 "won/drawn/lost": f"{one.wins}/{one.draws}/{one.losses}",
@@ -79,7 +81,7 @@ class Standings:
         """Return the cross-table, as texts: share of the points of who stands on the left against who stands above."""
         labels = [one.label for one in self.players]
         return [
-            {"": f"{place}. {label}"}
+            {"": f"{place}. {printable(label)}"}
             | {str(number): _share(self.cross.get(label, {}).get(rival)) for number, rival in enumerate(labels, start=1)}
             for place, label in enumerate(labels, start=1)
         ]
@@ -87,8 +89,9 @@ class Standings:
     def summary(self) -> str:
         """Return one sentence on the contests."""
         return (
-            f"{self.contests} contests of {self.env}: {self.decided} decided, {self.drawn} drawn, {self.unknown} without a "
-            f"result; {self.forfeited} ended by an illegal move and {self.failed} by an agent that failed."
+            f"{self.contests} contests of {as_name(self.env)}: {self.decided} decided, {self.drawn} drawn, "
+            f"{self.unknown} without a result; {self.forfeited} ended by an illegal move and {self.failed} by an agent that "
+            "failed."
         )
 
     def markdown(self) -> str:
@@ -161,6 +164,6 @@ def _share(found: tuple[float, int] | None) -> str:
 def _table(rows: Sequence[Mapping[str, str]]) -> list[str]:
     if not rows:
         return []
-    cells = [[text.replace("|", "\\|") for text in row] for row in ([*rows[0]], *(row.values() for row in rows))]
+    cells = [[as_name(text) for text in row] for row in ([*rows[0]], *(row.values() for row in rows))]
     head, *body = (f"| {' | '.join(row)} |" for row in cells)
     return [head, "|" + "---|" * len(rows[0]), *body]
