@@ -91,6 +91,20 @@ def test_what_lies_among_the_checkpoints_is_left_alone_and_what_is_in_their_plac
     assert same(weights(run), weights(other))
 
 
+def test_all_that_a_run_keeps_beside_its_weights_comes_back(tmp_path):
+    run = tiny_run("alice")
+    advance(run)
+    run.tokens, run.before, run.best = 77, {"n": 9, "answer_pass1": 0.25}, {"step": 1, "answer_pass1": 0.5}
+    run.rates.record("alice", "bob", [1.0, 0.0, 1.0])
+    run.guards.observe({"alice/entropy": 0.5, "alice/length": 9.0, "groups/total": 2.0, "groups/dropped": 2.0})
+    save_checkpoint(run, tmp_path, logged={"metrics.jsonl": 123})
+    again = tiny_run("alice", trained=False)
+    assert load_checkpoint(again, tmp_path) == {"metrics.jsonl": 123}
+    assert (again.step, again.tokens, again.before, again.best) == (1, 77, run.before, run.best)
+    assert again.rates.state() == run.rates.state() != WinRates().state()
+    assert again.guards.state() == run.guards.state() != tiny_run("alice").guards.state()
+
+
 def test_without_a_checkpoint_a_run_begins_anew(tmp_path):
     run = tiny_run("alice")
     load_checkpoint(run, tmp_path)
