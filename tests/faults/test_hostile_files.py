@@ -24,7 +24,7 @@ from agents.errors import AdapterMismatch
 from agon_env.errors import Error
 from agon_env.transcript import load, replay
 from algos.checkpoint import checkpoints, load_checkpoint, save_checkpoint
-from algos.config import TINY
+from algos.config import TINY, load_config
 from algos.config_file import read_config_file
 from algos.console import RunConsole
 from algos.contest_log import read_contests
@@ -244,6 +244,13 @@ def test_a_later_format_is_refused_and_not_passed_over(tmp_path: Path) -> None:
     (newest / MANIFEST).write_text(json.dumps(manifest | {"format": 99, "agon-env": "9.0"}), encoding="utf-8")
     with pytest.raises(NewerFormat, match=r"written by agon-env 9\.0 in format 99; .* pip install --upgrade agon-env"):
         load_checkpoint(tiny_run(0), tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[" * 100_000, b'{"steps": ' + b"9" * 5000 + b"}", b"\xff\xfe", b""])
+def test_a_config_of_a_run_that_is_no_json_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"config\.json is not JSON"):
+        load_config(tmp_path)
 
 
 STATES: dict[str, dict[str, Any]] = {
