@@ -8,7 +8,6 @@ import signal
 import threading
 from pathlib import Path
 
-PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 SECONDS = 0.05
 """How often it is looked; between two looks a program may have more."""
 
@@ -57,17 +56,20 @@ def descendants(pid: int) -> list[int]:
 
 
 def own_memory(pid: int) -> int:
-    """Return the bytes that a process has beside files and shared memory; pages of a fork count for both."""
-    with contextlib.suppress(OSError, ValueError):
-        _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split())
-        return (resident - shared) * PAGE
-    return 0
+    """Return the bytes that a process has beside files; pages of a fork, and shared ones, count for each that has them."""
+    return _bytes(pid, "status", ("RssAnon:", "RssShmem:")) or 0
 
 
 def share_of_memory(pid: int) -> int:
     """Return the same with every page divided among those who have it, where the system tells it."""
+    share = _bytes(pid, "smaps_rollup", ("Pss_Anon:", "Pss_Shmem:"))
+    return own_memory(pid) if share is None else share
+
+
+def _bytes(pid: int, file: str, names: tuple[str, ...]) -> int | None:
+    """Return the sum of some lines of a file about a process, which tells kilobytes; None if there is none of them."""
     with contextlib.suppress(OSError, ValueError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").split("\n"):
-            if line.startswith("Pss_Anon:"):
-                return int(line.split()[1]) * 1024
-    return own_memory(pid)
+        lines = Path(f"/proc/{pid}/{file}").read_text(encoding="utf-8", errors="replace").split("\n")
+        found = [int(line.split()[1]) * 1024 for line in lines if line.startswith(names)]
+        return sum(found) if found else None
+    return None

@@ -123,6 +123,9 @@ for _ in range(6):
         time.sleep(30)
 time.sleep(30)
 """
+TOGETHER_BUT_SHARED = TOGETHER.replace(
+    "block = b'x' * (64 << 20)", "block = mmap.mmap(-1, 64 << 20)\n        for _ in range(64): block.write(b'x' * (1 << 20))"
+).replace("import os, time", "import mmap, os, time")
 SHARED = """
 import os, time
 block = b'x' * (64 << 20)
@@ -145,8 +148,9 @@ def test_memory_of_all_processes_is_bounded_without_a_control_group(way, without
     sandbox = Sandbox(allow_unisolated=True)
     sandbox._way = sandbox_isolation.ways().get(way)
     limits = Limits(memory=256 * MIB, wall_seconds=20)
-    finished = sandbox.run({"main.py": TOGETHER}, limits=limits)
-    assert (finished.stop, finished.seconds < 15) == ("memory", True), finished
+    for program in (TOGETHER, TOGETHER_BUT_SHARED):
+        finished = sandbox.run({"main.py": program}, limits=limits)
+        assert (finished.stop, finished.seconds < 15) == ("memory", True), finished
     assert sandbox.run({"main.py": SHARED}, limits=limits).stdout == b"64\n"  # what forks have in common counts once
 
 
