@@ -7,7 +7,8 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
+from transformers.utils import logging
 
 from agents.adapter_files import CONFIG_FILE as ADAPTER_CONFIG
 from agents.chat import PLAIN_TEMPLATE
@@ -24,6 +26,8 @@ from agents.errors import DependencyNotInstalled, DeviceNotFound, ModelNotFound
 
 EMBEDDED = "embedded"
 SMOLLM2 = "smollm2-135m"
+SMALL_BYTES = 2**30
+"""Weights that load in about a second."""
 
 _OFFLINE = f'Without a network, take a folder with a model, "{EMBEDDED}" or "{SMOLLM2}".'
 
@@ -69,9 +73,10 @@ def load_model(
             _refuse_kernels(config, source)
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         # Safetensors alone: the older kind of weights is a pickle, which may run code.
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, config=config, dtype=dtype or default_dtype(place), use_safetensors=True, **options
-        )
+        with _bar_unless_small(folder):
+            model = AutoModelForCausalLM.from_pretrained(
+                folder, config=config, dtype=dtype or default_dtype(place), use_safetensors=True, **options
+            )
     except (
         *(OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, ImportError),
         *(SafetensorError, StrictDataclassError),
@@ -197,6 +202,20 @@ def cache_dir() -> Path:
     if chosen := os.environ.get("AGON_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agon-env"
+
+
+@contextmanager
+def _bar_unless_small(folder: str | Path) -> Iterator[None]:
+    """Have transformers draw no bar for weights that lie on the disk and load in an instant."""
+    small = 0 < sum(file.stat().st_size for file in Path(folder).glob("*.safetensors")) < SMALL_BYTES
+    if not (small and logging.is_progress_bar_enabled()):
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
 
 
 def _convert_gguf(gguf: Path, folder: Path) -> None:

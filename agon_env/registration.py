@@ -84,6 +84,10 @@ class ContestSpec:
         """Return the names of the arguments that `make` takes for this contest, apart from those of its task."""
         return tuple(_accepted(self._creator()))
 
+    def summary(self) -> str:
+        """Return the first line of the documentation of what makes the contest; empty if there is none."""
+        return (inspect.getdoc(self._creator()) or "").partition("\n")[0]
+
     def to_json(self) -> str:
         """Return the spec as JSON.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console, Group
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -66,7 +67,7 @@ class ContestView:
         assert outcome is not None
         rows = [self._result(player) for player in outcome.roles]
         columns = [name for name in rows[0] if any(row[name] for row in rows)]
-        table = Table(box=box.SIMPLE, pad_edge=False)
+        table = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
         for name in columns:
             table.add_column(name, justify="right" if name in ("score", "reward") else "left", overflow="fold")
         for row, role in zip(rows, outcome.roles.values(), strict=True):
@@ -77,7 +78,7 @@ class ContestView:
         facts.append(f"paid by {_explained(contest.reward_rule)}")
         winner = f"{outcome.winner} wins" if outcome.winner is not None else "a draw" if len(outcome.roles) > 1 else ""
         for line in [", ".join(filter(None, [outcome.reason, winner])), *facts]:
-            self.console.print(Text("  " + printable(line, limit=1000)))
+            self.console.print(Padding(Text(printable(line, limit=1000)), (0, 0, 0, 2), expand=False))
 
     def _result(self, player: str) -> dict[str, str]:
         """Return what the table says of a player: column → cell."""

@@ -93,8 +93,9 @@ def _train_run(run: Run, resume: Path | None, console: RunConsole) -> Path:
             _report(run.guards.drain(), folder, console)
     if not learned and run.step > first:
         console.say(NOTHING_LEARNED)
-    looks = [f"agon report {path}", *([f"tensorboard --logdir {path.parent}"] if "tensorboard" in config.log else [])]
-    console.say(f"Run folder: {path}   (look at it: {', '.join(looks)})")
+    console.say(f"Run folder: {path}. Look at it:")
+    for look in [f"agon report {path}", *([f"tensorboard --logdir {path.parent}"] if "tensorboard" in config.log else [])]:
+        console.say(f"  {look}")
     return path
 
 

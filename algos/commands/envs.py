@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
+from agon_env.printable import printable
 from algos.commands import DONE
 from algos.commands.listing import print_table, report_broken
 
@@ -35,17 +37,20 @@ def command(all: bool = False) -> int:
     rows = [(spec.id, ", ".join(f"{key}={value!r}" for key, value in spec.kwargs.items())) for spec in shown]
     rows += [(f"{namespace}/*", f"{members[namespace]} contests; list them with --all") for namespace in folded]
     print_table(("contest", "made with"), sorted(rows))
-    for options, ids in _by_options(shown).items():
-        of_task = ", and the options of the task" if "task" in options else ""
-        Console().print(Text(f"\n{', '.join(ids)}\n  take the options {', '.join(options) or 'none'}{of_task}"))
+    console = Console(highlight=False)
+    for (summary, options), ids in _kinds(shown).items():
+        of_task = ", and those of the task" if "task" in options else ""
+        console.print(Text(printable(f"\n{', '.join(ids)}"), style="bold"))
+        for line in (summary, f"options: {', '.join(options) or 'none'}{of_task}"):
+            console.print(Padding(Text(printable(line)), (0, 0, 0, 2), expand=False))
     report_broken(agon_env.broken_plugins())
     return DONE
 
 
-def _by_options(specs: Iterable[ContestSpec]) -> dict[tuple[str, ...], list[str]]:
-    """Return options → the contests that take them; a contest whose entry point can't be imported is left out."""
-    takers: dict[tuple[str, ...], list[str]] = {}
+def _kinds(specs: Iterable[ContestSpec]) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+    """Return what a contest is, and its options → which ones; a contest whose entry point can't be imported is left out."""
+    kinds: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for spec in specs:
         with contextlib.suppress(ImportError, AttributeError):
-            takers.setdefault(spec.option_names(), []).append(spec.id)
-    return takers
+            kinds.setdefault((spec.summary(), spec.option_names()), []).append(spec.id)
+    return kinds

@@ -72,6 +72,7 @@ def test_envs_keeps_ids_whole_and_large_namespaces_short(
     assert f"{len(large)} contests" in shown
     assert not any(id in shown for id in large)
     assert "reveal" in shown
+    assert "the challenger reads the draft" in " ".join(shown.split())
 
 
 def test_eval_judges_on_as_many_problems_as_the_run_and_needs_a_step(
