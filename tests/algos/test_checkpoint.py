@@ -1,6 +1,7 @@
 """What a run needs to go on survives a crash at any moment. Traps T58 and T59 of the reported faults."""
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -103,6 +104,24 @@ def test_all_that_a_run_keeps_beside_its_weights_comes_back(tmp_path):
     assert (again.step, again.tokens, again.before, again.best) == (1, 77, run.before, run.best)
     assert again.rates.state() == run.rates.state() != WinRates().state()
     assert again.guards.state() == run.guards.state() != tiny_run("alice").guards.state()
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    synced, named = set(), []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.add(os.fstat(fd).st_ino), fsync(fd))[1])
+
+    def replaced(source, target):
+        if Path(target).name == "step-0":
+            files = [Path(source), *Path(source).rglob("*")]
+            named.extend(file.name for file in files if file.stat().st_ino not in synced)
+            synced.clear()
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    save_checkpoint(tiny_run("alice"), tmp_path)
+    assert named == []
+    assert (tmp_path / "checkpoint").stat().st_ino in synced  # the new name, too
 
 
 def test_without_a_checkpoint_a_run_begins_anew(tmp_path):
