@@ -19,7 +19,7 @@ from algos.types import Row, Stats, Turn
 
 PROBE_ROWS = (4, 16)
 """Least and most rows on which the policies are compared at every step."""
-PROBE_SHARE = 8
+PROBE_SHARE = 16
 """Between these, one in so many of what a policy said is taken, so that the comparison costs little of the step."""
 
 

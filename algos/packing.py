@@ -159,9 +159,9 @@ def pack_rows(rows: Sequence[Row], *, dtype: torch.dtype, device: torch.device |
             branches.append(len(said))
     spare = -len(tokens) % ROUND
     return PackedRows(
-        input_ids_1S=torch.tensor([tokens + tokens[:1] * spare], device=device),
-        position_ids_1S=torch.tensor([positions + [0] * spare], device=device),
-        predicts_N=torch.tensor(predicts, dtype=torch.long, device=device),
+        input_ids_1S=to_device(np.array([tokens + tokens[:1] * spare]), device),
+        position_ids_1S=to_device(np.array([positions + [0] * spare]), device),
+        predicts_N=to_device(np.array(predicts, dtype=np.int64), device),
         layout=_layout(lengths, owners, branches, dtype=dtype, device=device),
         **completions,
     )

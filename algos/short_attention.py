@@ -5,13 +5,14 @@ attention for the backward pass, so that long rows are left to the kernel; and t
 values for each of its rows: the queries of all its rows meet them in one product.
 
 Dimension suffixes: `S` tokens of all rows, `Y` heads of queries, keys and values, `H` heads of queries, `W` width of a
-head, `B` runs, `L` positions of a run; `U` roots, `P` positions of a root, `R` branches, `M` branches of a root; `X` = P + L.
-`B`, `U` and `R` have the heads before them, in one dimension or in two.
+head, `B` runs of all heads (or of each, after `H`), `L` positions of a run, or `P` of a root, `U` roots, `M` positions of
+all branches of a root.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -65,58 +66,67 @@ class _Heads:
 
 
 class _ShortAttention(torch.autograd.Function):
+    """Softmax attention whose weights are divided by their sum only where they meet the values: weights are many, sums few.
+
+    With e the undivided weights, t their sum, o the result and g the gradient to it: that to a score is e · (g·v − g·o) / t.
+    """
+
     @staticmethod
     def forward(ctx: Any, qkv_SYW: Tensor, layout: Layout, kv_heads: int, scale: float) -> Tensor:
         roots = _Heads.of(qkv_SYW, layout.roots, kv_heads=kv_heads, scale=scale)
         mixed_SHW = qkv_SYW.new_zeros(len(qkv_SYW), *roots.q_HBLW.shape[::3])
-        weight_BPP = _softmax2(_causal(roots))
-        _gather(torch.bmm(weight_BPP, _flat(roots.v_HBLW)), layout.roots, mixed_SHW)
-        saved = [roots.q_HBLW, roots.k_HBLW, roots.v_HBLW, weight_BPP]
+        weight_BPP = _causal(roots)
+        sum_BP1 = _weigh(weight_BPP)
+        _gather(torch.bmm(weight_BPP, _flat(roots.v_HBLW)).div_(sum_BP1), layout.roots, mixed_SHW)
+        saved = [roots.q_HBLW, roots.k_HBLW, roots.v_HBLW, weight_BPP, sum_BP1]
         if layout.branches is not None:
             own = _Heads.of(qkv_SYW, layout.branches, kv_heads=kv_heads, scale=scale)
-            weight_BLX = _softmax2(torch.cat([_to_roots(own, roots, layout.unseen_U1P), _causal(own)], -1))
-            to_root, to_own = _parts(weight_BLX, roots)
-            mixed_BLW = torch.bmm(to_root, _flat(roots.v_HBLW)).view(len(weight_BLX), -1, roots.v_HBLW.shape[-1])
-            _gather(mixed_BLW.baddbmm_(to_own, _flat(own.v_HBLW)), layout.branches, mixed_SHW)
-            saved += [own.q_HBLW, own.k_HBLW, own.v_HBLW, weight_BLX]
-        ctx.save_for_backward(*saved)
+            to_root_BLP, to_own_BLL = _to_roots(own, roots, layout.unseen_U1P), _causal(own)
+            sum_BL1 = _weigh(to_root_BLP, to_own_BLL)
+            mixed_BML = torch.bmm(_by_root(to_root_BLP, roots), _flat(roots.v_HBLW))
+            mixed_BLW = mixed_BML.view(_flat(own.q_HBLW).shape).baddbmm_(to_own_BLL, _flat(own.v_HBLW))
+            _gather(mixed_BLW.div_(sum_BL1), layout.branches, mixed_SHW)
+            saved += [own.q_HBLW, own.k_HBLW, own.v_HBLW, to_root_BLP, to_own_BLL, sum_BL1]
+        ctx.save_for_backward(mixed_SHW, *saved)
         ctx.layout, ctx.kv_heads, ctx.scale = layout, kv_heads, scale
         return mixed_SHW
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_SHW: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, weight_BPP, *of_branches = ctx.saved_tensors
+        mixed_SHW, q, k, v, weight_BPP, sum_BP1, *of_branches = ctx.saved_tensors
         layout: Layout = ctx.layout
         roots = _Heads(q, k, v)
+        along_SH1 = torch.linalg.vecdot(grad_SHW, mixed_SHW).unsqueeze(-1)
         grad_qkv_SYW = grad_SHW.new_zeros(len(grad_SHW), grad_SHW.shape[1] + 2 * ctx.kv_heads, grad_SHW.shape[2])
 
-        def place(runs: Spans, *grads_BLW: Tensor) -> None:
-            heads = grad_SHW.shape[1]
-            for grad_BLW, count, first in zip(
-                grads_BLW, (heads, *[ctx.kv_heads] * 2), (0, heads, heads + ctx.kv_heads), strict=True
-            ):
+        def divided(runs: Spans, sum_BL1: Tensor) -> tuple[Tensor, Tensor]:
+            grad_BLW, along_BL1 = (_flat(_spread(x_SHW, runs, fill=0.0)).div_(sum_BL1) for x_SHW in (grad_SHW, along_SH1))
+            return grad_BLW, along_BL1
+
+        def place(runs: Spans, to_q_BLW: Tensor, to_k_BLW: Tensor, to_v_BLW: Tensor) -> None:
+            first, heads = 0, grad_SHW.shape[1]
+            for grad_BLW, count in ((to_q_BLW, heads), (to_k_BLW, ctx.kv_heads), (to_v_BLW, ctx.kv_heads)):
                 grad = grad_BLW.unflatten(0, (heads, -1))
                 if count != heads:  # several heads of queries share one of keys
                     grad = grad.unflatten(0, (count, -1)).sum(1)
-                _gather(grad, runs, grad_qkv_SYW[:, first : first + count])
+                _gather(grad, runs, grad_qkv_SYW[:, first : (first := first + count)])
 
-        grad_BPW = _flat(_spread(grad_SHW, layout.roots, fill=0.0))
-        slope_BPP = _softmax_backward(torch.bmm(grad_BPW, _flat(v).mT), weight_BPP)
+        grad_BPW, along_BP1 = divided(layout.roots, sum_BP1)
+        slope_BPP = torch.bmm(grad_BPW, _flat(v).mT).sub_(along_BP1).mul_(weight_BPP)
         to_k, to_v = torch.bmm(slope_BPP.mT, _flat(q)), torch.bmm(weight_BPP.mT, grad_BPW)
         if layout.branches is not None:
-            own_q, own_k, own_v, weight_BLX = of_branches
-            grad_BLW = _flat(_spread(grad_SHW, layout.branches, fill=0.0))
-            by_root = (len(weight_BPP), -1, grad_BLW.shape[-1])
-            grad_BML = grad_BLW.view(by_root)
-            to_roots = torch.bmm(grad_BML, _flat(v).mT).view(len(grad_BLW), -1, weight_BPP.shape[-1])
-            slope_BLX = _softmax_backward(torch.cat([to_roots, torch.bmm(grad_BLW, _flat(own_v).mT)], -1), weight_BLX)
-            (weight_root, weight_own), (slope_root, slope_own) = _parts(weight_BLX, roots), _parts(slope_BLX, roots)
-            to_k.baddbmm_(slope_root.mT, own_q.view(by_root))
-            to_v.baddbmm_(weight_root.mT, grad_BML)
-            to_q = torch.bmm(slope_root, _flat(k)).view_as(grad_BLW).baddbmm_(slope_own, _flat(own_k))
-            to_own_k, to_own_v = torch.bmm(slope_own.mT, _flat(own_q)), torch.bmm(weight_own.mT, grad_BLW)
-            place(layout.branches, to_q.mul_(ctx.scale), to_own_k.div_(LOG2_E), to_own_v)
+            own_q, own_k, own_v, to_root_BLP, to_own_BLL, sum_BL1 = of_branches
+            grad_BLW, along_BL1 = divided(layout.branches, sum_BL1)
+            grad_BML = _by_root(grad_BLW, roots)
+            slope_BLP = torch.bmm(grad_BML, _flat(v).mT).view_as(to_root_BLP).sub_(along_BL1).mul_(to_root_BLP)
+            slope_BLL = torch.bmm(grad_BLW, _flat(own_v).mT).sub_(along_BL1).mul_(to_own_BLL)
+            slope_BML = _by_root(slope_BLP, roots)
+            to_k.baddbmm_(slope_BML.mT, _by_root(_flat(own_q), roots))
+            to_v.baddbmm_(_by_root(to_root_BLP, roots).mT, grad_BML)
+            to_own_q = torch.bmm(slope_BML, _flat(k)).view_as(grad_BLW).baddbmm_(slope_BLL, _flat(own_k)).mul_(ctx.scale)
+            to_own_k, to_own_v = torch.bmm(slope_BLL.mT, _flat(own_q)), torch.bmm(to_own_BLL.mT, grad_BLW)
+            place(layout.branches, to_own_q, to_own_k.div_(LOG2_E), to_own_v)
         place(layout.roots, torch.bmm(slope_BPP, _flat(k)).mul_(ctx.scale), to_k.div_(LOG2_E), to_v)
         return grad_qkv_SYW, None, None, None
 
@@ -134,28 +144,21 @@ def _causal(runs: _Heads) -> Tensor:
 
 def _to_roots(branches: _Heads, roots: _Heads, unseen_U1P: Tensor | None) -> Tensor:
     """Return the scores of branches over their roots, those of a root's branches by one product."""
-    k_BPW = _flat(roots.k_HBLW)
-    q_BML = branches.q_HBLW.view(len(k_BPW), -1, k_BPW.shape[-1])
-    score = torch.bmm(q_BML, k_BPW.mT)
+    score = torch.bmm(_by_root(_flat(branches.q_HBLW), roots), _flat(roots.k_HBLW).mT)
     if unseen_U1P is not None:
         score.unflatten(0, roots.k_HBLW.shape[:2]).add_(unseen_U1P)
-    return score.view(-1, branches.q_HBLW.shape[2], k_BPW.shape[1])
+    return score.view(-1, branches.q_HBLW.shape[2], score.shape[-1])
 
 
-def _parts(x_BLX: Tensor, roots: _Heads) -> tuple[Tensor, Tensor]:
-    """Return what concerns the roots, for all branches of one together, and what concerns the branches themselves."""
-    heads, count, longest, _ = roots.k_HBLW.shape
-    return x_BLX.view(heads * count, -1, x_BLX.shape[-1])[..., :longest], x_BLX[..., longest:]
+def _by_root(x_BLX: Tensor, roots: _Heads) -> Tensor:
+    """Return the branches of each root as one."""
+    return x_BLX.view(len(_flat(roots.k_HBLW)), -1, x_BLX.shape[-1])
 
 
-def _softmax2(score: Tensor) -> Tensor:
-    """Return the softmax to the base 2 of scores, which are used up; torch's, to the base e, takes longer (see `draw`)."""
-    score.sub_(score.amax(-1, keepdim=True)).exp2_()
-    return score.div_(score.sum(-1, keepdim=True))
-
-
-def _softmax_backward(grad: Tensor, weight: Tensor) -> Tensor:
-    return torch._softmax_backward_data(grad, weight, -1, weight.dtype)
+def _weigh(*scores: Tensor) -> Tensor:
+    """Make scores to the base 2 into weights, in place, and return their sum; `exp` takes four times as long (see `draw`)."""
+    top = reduce(torch.maximum, [score.amax(-1, keepdim=True) for score in scores])
+    return reduce(torch.add, [score.sub_(top).exp2_().sum(-1, keepdim=True) for score in scores])
 
 
 def _spread(x_SYW: Tensor, runs: Spans, *, fill: float | None = None) -> Tensor:
