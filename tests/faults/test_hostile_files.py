@@ -130,6 +130,17 @@ def test_an_adapter_of_no_numbers_is_refused(tmp_path: Path, spoil: Callable[[to
         base.load_adapter("alice", tmp_path / "alice")
 
 
+def test_an_adapter_whose_tensors_would_have_to_be_stretched_is_refused(tmp_path: Path) -> None:
+    base, alice = tiny_base("alice")
+    alice.save(tmp_path / "alice")
+    file = tmp_path / "alice" / "adapter_model.safetensors"
+    save_file({name: tensor[:1, :1] if "lora_B" in name else tensor for name, tensor in load_file(file).items()}, file)
+    before = {name: tensor.clone() for name, tensor in base.adapters.state("alice").items()}
+    with pytest.raises(AdapterMismatch, match=r"has the shape \(1, 1\), not"):
+        base.load_adapter("alice", tmp_path / "alice")
+    assert all(torch.equal(tensor, before[name]) for name, tensor in base.adapters.state("alice").items())
+
+
 def test_a_pickle_as_a_saved_batch_is_not_run(tmp_path: Path, mark: Path) -> None:
     (tmp_path / "batch").write_bytes(pickle.dumps(Bomb(mark)))
     with pytest.raises(Exception, match="header"):
