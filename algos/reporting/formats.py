@@ -18,15 +18,20 @@ def share(value: float | None, *, sign: bool = False) -> str:
     """Return a share as a percentage; with a sign, a difference of shares in percentage points."""
     if value is None:
         return NOTHING
-    return f"{100 * value:+.1f} pp".replace("-", "−") if sign else f"{100 * value:.1f} %"
+    return f"{_signed(f'{100 * value:+.1f}')} pp" if sign else f"{100 * value:.1f} %"
 
 
 def plain(value: float | None, *, sign: bool = False) -> str:
-    """Return a number with about four digits."""
+    """Return a number with about four digits; with a sign, a difference, which has no more than the numbers."""
     if value is None:
         return NOTHING
-    digits = 0 if abs(value) >= 1000 or float(value).is_integer() else 1 if abs(value) >= 10 else 3
-    return f"{value:{'+' if sign else ''},.{digits}f}".replace("-", "−")
+    digits = 0 if abs(value) >= 1000 or float(value).is_integer() else 1 if abs(value) >= (1 if sign else 10) else 3
+    return _signed(f"{value:+,.{digits}f}") if sign else f"{value:,.{digits}f}".replace("-", "−")
+
+
+def _signed(number: str) -> str:
+    """Return a number with its sign; nothing has none."""
+    return number.replace("-", "−") if number.strip("+-0.,") else number[1:]
 
 
 def estimate(value: Estimate | float | None, *, as_share: bool, sign: bool = False) -> str:

@@ -19,6 +19,8 @@ def test_numbers_are_written_for_people() -> None:
         "−0.500",
         "–",
     ]
+    assert [plain(value, sign=True) for value in (0.0, 9.102, -12.34, 0.1234)] == ["0", "+9.1", "−12.3", "+0.123"]
+    assert [share(value, sign=True) for value in (0.0, -0.0001)] == ["0.0 pp", "0.0 pp"]
     assert [seconds(value) for value in (0.5, 59.0, 600.0, 7500.0)] == ["0.50 s", "59 s", "10 min", "2 h 5 min"]
     assert [span((3, 3)), span((3, 8))] == ["3", "3–8"]
 
