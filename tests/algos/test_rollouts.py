@@ -273,3 +273,12 @@ def test_a_rule_that_fails_where_answers_branch_pays_nobody() -> None:
     assert [turn.reward for turn in play(drafts=["7"], answers=["7"], reward=Brittle()).turns] == [1.0, 1.0]
     with pytest.raises(Error, match="must be finite"):
         play(drafts=["7"], answers=["7", "no"], branches=(1, 2), reward=Brittle())
+
+
+def test_every_turn_has_the_score_of_its_own_player() -> None:
+    for branches, answers in (((2, 1), ["no", "7"]), ((2, 2), ["no", "no", "7", "7"])):
+        played = play(drafts=["7", "no"], answers=answers, branches=branches)
+        assert [(turn.role, turn.score) for turn in played.turns] == [
+            *(("drafter", float(text == "7")) for text in ("7", "no")),
+            *(("challenger", float(text == "7")) for text in answers),
+        ]
