@@ -16,7 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from algos.commands import COMMANDS, DONE, FAILED, INTERRUPTED, USAGE, NoSuchCommand
 from algos.commands import run as run_command
@@ -117,11 +117,19 @@ _WRONG_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirect
 
 @contextmanager
 def _printable_warnings() -> Iterator[None]:
-    """Have warnings written so that nothing in them acts on the terminal: they may quote a file."""
+    """Have warnings written so that nothing in them acts on the terminal: they may quote a file.
+
+    Where in the source an ordinary one was raised says nothing to who gives a command, and is left out.
+    """
     from agon_env.printable import printable
 
     as_before = warnings.formatwarning
-    warnings.formatwarning = lambda *args, **how: printable(as_before(*args, **how))
+
+    def written(message: Warning | str, category: type[Warning], *args: Any, **how: Any) -> str:
+        whole = f"agon: {message}\n" if category is UserWarning else as_before(message, category, *args, **how)
+        return printable(whole)
+
+    warnings.formatwarning = written
     try:
         yield
     finally:

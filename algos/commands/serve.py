@@ -63,5 +63,5 @@ def command(
     models = served_models(load_trained(run), drafter=drafter, challenger=challenger)
     limits = Limits(concurrency=max_concurrency, tokens=max_tokens_limit, prompt_tokens=max_prompt_tokens, seconds=timeout)
     chat = ChatServer(models, limits=limits, api_key=api_key, max_rows=max_rows)
-    serve(chat, address, on_start=lambda url: print(f"{', '.join(models)} at {url}", flush=True))
+    serve(chat, address, on_start=lambda url: print(f"{', '.join(models)} at {url}   (Ctrl-C stops)", flush=True))
     return DONE
