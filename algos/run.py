@@ -147,10 +147,12 @@ class Run:
         )
 
     def close(self) -> None:
-        """End the workers, if there are any."""
+        """End what was begun elsewhere: workers, servers."""
         self.ahead.close()
         if self.workers is not None:
             self.workers.close()
+        if isinstance(self.engine, ServedEngine):
+            self.engine.close()
 
     @property
     def bases(self) -> list[SharedBase]:

@@ -84,6 +84,10 @@ class Backend(Protocol):
         """Give memory back until the next call, where that can be done."""
         ...
 
+    def close(self) -> None:
+        """End, and leave nothing behind."""
+        ...
+
 
 class ServedEngine:
     """Samples by a server for each base, which gets every adapter before it is sampled with."""
@@ -151,6 +155,11 @@ class ServedEngine:
         """Have the servers give memory back until they are asked again; what they hold stays valid."""
         for serving in self._servings.values():
             serving.backend.rest()
+
+    def close(self) -> None:
+        """Part with the servers. The next call would connect again."""
+        while self._servings:
+            self._servings.popitem()[1].backend.close()
 
     def _serving(self, base: SharedBase) -> _Serving:
         if base not in self._servings:

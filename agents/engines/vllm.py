@@ -189,6 +189,10 @@ class VLLM:
             self._llm.sleep(level=1)  # level 2 would drop the base's weights, which nobody sends again (verl#3461)
             self._asleep = True
 
+    def close(self) -> None:
+        """End the engine while the process group is there that it computes in, and may have made."""
+        self._llm.llm_engine.engine_core.shutdown()
+
     def _wake(self) -> None:
         if self._asleep:
             torch.cuda.empty_cache()

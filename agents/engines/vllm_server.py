@@ -17,6 +17,7 @@ import urllib.request
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from agents.engines.canary import Reading
@@ -62,16 +63,18 @@ class VLLMServer:
         self._url, self._timeout = url.rstrip("/").removesuffix("/v1"), timeout
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="vllm")
         models = json.loads(self._call("/v1/models", None))["data"]
+        self._held: set[str] = set()
         self._mark = uuid.uuid4().hex[:8]  # the server may hold what others have sent, or a run before this one
         self._model = next((model["id"] for model in models if not model.get("parent")), models[0]["id"])
 
     def load(self, adapter: ServedAdapter) -> None:
         """Have the server read an adapter."""
         self._call("/v1/load_lora_adapter", {"lora_name": self._name(adapter), "lora_path": str(adapter.folder)})
+        self._held.add(self._name(adapter))
 
     def unload(self, adapter: ServedAdapter) -> None:
         """Have the server forget an adapter."""
-        self._call("/v1/unload_lora_adapter", {"lora_name": self._name(adapter)})
+        self._unload(self._name(adapter))
 
     def reset_cache(self) -> None:
         """Have the server forget all keys and values of prompts."""
@@ -110,6 +113,17 @@ class VLLMServer:
 
     def rest(self) -> None:
         """Do nothing: the server's memory is its own."""
+
+    def close(self) -> None:
+        """Have the server forget what it still has of this run, if it is there."""
+        with suppress(ServerFailed):
+            for name in sorted(self._held):
+                self._unload(name)
+        self._pool.shutdown()
+
+    def _unload(self, name: str) -> None:
+        self._call("/v1/unload_lora_adapter", {"lora_name": name})
+        self._held.discard(name)
 
     def _name(self, adapter: ServedAdapter) -> str:
         return f"{adapter.name}-{self._mark}"

@@ -40,7 +40,7 @@ class Ranks:
     @classmethod
     def current(cls) -> Ranks:
         """Return the ranks of the process group that this process is in, if it is in one."""
-        return cls(dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else cls()
+        return cls(dist.get_rank(), dist.get_world_size()) if _in_a_group() else cls()
 
     @classmethod
     def join(cls) -> Ranks:
@@ -66,19 +66,20 @@ class Ranks:
     @classmethod
     @contextmanager
     def joined(cls) -> Iterator[Ranks]:
-        """Join for the block; who was in the group before stays in it."""
-        before = cls.current().size
+        """Join for the block. Who was in a group before stays in it, and so does who gets into one on the way, as by vLLM."""
+        before = _in_a_group()
         ranks = cls.join()
+        joined = _in_a_group() and not before
         try:
             yield ranks
         finally:
-            if before == 1:
+            if joined:
                 cls.leave()
 
     @staticmethod
     def leave() -> None:
         """Leave the process group, if this process is in one."""
-        if dist.is_available() and dist.is_initialized():
+        if _in_a_group():
             dist.destroy_process_group()
 
     @property
@@ -106,3 +107,7 @@ class Ranks:
         """Make a tensor the sum of those of all ranks, in place."""
         if self.size > 1:
             dist.all_reduce(tensor)
+
+
+def _in_a_group() -> bool:
+    return dist.is_available() and dist.is_initialized()

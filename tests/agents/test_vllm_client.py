@@ -67,7 +67,7 @@ def test_adapters_of_another_run_on_the_same_server_are_not_in_the_way(url: str)
     assert (said.token_ids, said.logprobs, said.finish_reason) == ((7,), (-0.5,), "length")
     before.unload(ALICE)
     assert len(HELD) == 1
-    after.unload(ALICE)
+    after.close()
     assert not HELD
 
 
