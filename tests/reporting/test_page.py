@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import importlib
 import json
 import re
 import shutil
@@ -123,6 +124,7 @@ def test_the_page_asks_nothing_of_a_network(pages: list[str]) -> None:
         ]
         assert links
         assert all(link is not None and link.startswith("#") for link in links)
+        assert ("meta", {"name": "referrer", "content": "no-referrer"}) in Page(text).elements
         assert not re.search(r"@import|url\(", Page(text).raw["style"][0])
 
 
@@ -156,6 +158,15 @@ def test_what_acts_instead_of_showing_is_spelled_out_in_the_tables(pages: list[s
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", words)
         text.encode("utf-8")
     assert "\\u202eevil" in "".join(Page(pages[1]).words)
+
+
+def test_the_script_spells_out_what_the_tables_spell_out() -> None:
+    printable = importlib.import_module("agon_env.printable")
+    text = (files("algos.reporting") / "static" / "text.js").read_text(encoding="utf-8")
+    (unseen,) = re.findall(r"^const UNSEEN = (.*);$", text, re.MULTILINE)
+    acting, stacking = (set(re.findall(r"\\p\{(\w+)\}", part)) for part in unseen.split("|"))
+    assert (acting, stacking) == (printable._ACTING, printable._STACKING)
+    assert set(re.findall(r"\{(\d+)\}", unseen)) == {str(printable._MOST_MARKS)}
 
 
 def test_a_megabyte_in_one_line_is_held_whole(tmp_path: Path) -> None:
@@ -267,6 +278,7 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     run, other = make_run(tmp_path / "one"), make_run(tmp_path / "two")
     assert agon(["report", str(run)]) == 0
     assert "<title>one</title>" in (run / "report.html").read_text(encoding="utf-8")
+    assert (run / "report.html").stat().st_mode & 0o777 == 0o644  # it is written aside, where it is for its owner alone
     assert str(run / "report.html") in capsys.readouterr().out
     assert agon(["report", str(run), str(other), "--out", str(tmp_path / "both.html")]) == 0
     assert "<title>2 runs compared</title>" in (tmp_path / "both.html").read_text(encoding="utf-8")

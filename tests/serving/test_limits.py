@@ -480,7 +480,7 @@ def test_a_failing_engine_fails_its_batch_and_not_the_server(server: Running, en
         (["RUN", "--api-key-env", "NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE, which is not set"),
         (["RUN", "--drafter", "carol"], "no policy 'carol'"),
         (["RUN", "--max-concurrency", "0"], "--max-concurrency must be at least 1"),
-        (["RUN", "--timeout", "nan"], "--timeout must be above 0"),
+        (["RUN", "--timeout", "nan"], "--timeout must be from"),
     ],
 )
 def test_mistakes_on_the_command_line(
