@@ -12,6 +12,8 @@ count. One run interleaves the sides and takes the median of each:
 `generate`      Hugging Face `generate`, with TRL's arguments
 `linear`        the limit: the linear layers of the model alone, at the batch sizes that live at each step
 `packed`        the same products on weights packed for oneDNN
+`bound`         what else no sampler of that kind gets by without: `linear`, the products of attention with the tokens
+                of each row and with its prompt, the softmax between them, and the draw
 
 Needs `pip install 'agon-env[smollm2]'` for SmolLM2. With OMP_NUM_THREADS=1 the clock is the processor time of this
 process, which other programs on the machine lengthen little; with more threads it is the time on the wall.
@@ -36,6 +38,8 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 import agents.engines.torch as engine_module
 import agon_env
 from agents import LLMPolicy, SamplingParams, SharedBase, TorchEngine
+from agents.engines.drawing import draw
+from agents.engines.lean import LeanDecoder
 from agents.engines.projections import Packed, linear_of
 
 PROMPTS, GROUP, NEW_TOKENS = 8, 8, 128
@@ -115,11 +119,49 @@ def products(policy: LLMPolicy, schedule: Schedule, *, packed: bool) -> Run:
         for layer in layers
     ]
     inputs = {width: torch.randn(len(schedule.prompts), width) for width, _ in work}
+    # oneDNN makes a kernel for each number of rows; the decoder's are rounded for that reason.
+    step = LeanDecoder.ROW_STEP if packed else 1
 
     def run() -> None:
-        for rows in schedule.live:
+        for rows in [-(-live // step) * step for live in schedule.live]:
             for width, product in work:
                 product(inputs[width][:rows])
+
+    return run
+
+
+def bound(policy: LLMPolicy, schedule: Schedule) -> Run:
+    """Return what runs linear layers, attention and draw for each step, on numbers of the right shapes.
+
+    Caches are one for each layer, as large as they are in truth, and every row has room for all of its tokens.
+    """
+    model = policy.base.model
+    attention = model.get_decoder().layers[0].self_attn
+    linear, layers, width = products(policy, schedule, packed=False), len(model.get_decoder().layers), attention.head_dim
+    heads, kv_heads = (
+        layer.out_features // width for name in ("q_proj", "k_proj") if (layer := linear_of(getattr(attention, name)))
+    )
+    rows, longest = len(schedule.prompts), max(map(len, schedule.prompts))
+    own = torch.randn(layers, 2, rows * kv_heads, NEW_TOKENS, width)
+    prompts = torch.randn(layers, 2, PROMPTS * kv_heads, longest, width)
+    q_RGW = torch.randn(rows * kv_heads, heads // kv_heads, width)
+    logits_RV, uniform_R = torch.randn(rows, model.config.vocab_size), torch.rand(rows, dtype=torch.float64)
+
+    def attend(layer: int, step: int, live: int) -> None:
+        q_NGW, (k, v) = q_RGW[: live * kv_heads], own[layer, :, : live * kv_heads, :step]
+        prompt_k, prompt_v = prompts[layer]
+        each = -(-live // PROMPTS) * (heads // kv_heads)  # queries of a prompt
+        q_PMW = q_RGW.view(-1, width)[: len(prompt_k) * each].view(len(prompt_k), each, width)
+        scores = torch.bmm(q_PMW, prompt_k.mT), torch.bmm(q_NGW, k.mT)
+        for score, values in zip(scores, (prompt_v, v), strict=True):
+            torch.bmm(score.softmax(-1), values)
+
+    def run() -> None:
+        linear()
+        for step, live in enumerate(schedule.live, 1):
+            for layer in range(layers):
+                attend(layer, step, live)
+            draw(logits_RV[:live], uniform_R[:live], temperature=1.0)
 
     return run
 
@@ -136,13 +178,14 @@ def measure(source: str, repeats: int, *, own_forward: bool) -> dict[str, Any]:
         "generate": partial(generate, policy, schedule),
         "linear": products(policy, schedule, packed=False),
         "packed": products(policy, schedule, packed=True),
+        "bound": bound(policy, schedule),
     }
     if own_forward:
         sides["own_forward"] = partial(agon, policy, TorchEngine(lean=False), schedule)
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     seconds: dict[str, list[float]] = {side: [] for side in sides}
     with torch.no_grad():
-        for side in sides.keys() - {"linear", "packed"}:
+        for side in sides.keys() - {"linear", "packed", "bound"}:
             assert sides[side]() == schedule.lengths, side  # and it starts warm
         for _ in range(repeats):
             for side, run in sides.items():
@@ -159,6 +202,7 @@ def measure(source: str, repeats: int, *, own_forward: bool) -> dict[str, Any]:
         "times_generate": round(middle["generate"] / middle["agon"], 2),
         "share_of_linear_limit": round(middle["linear"] / middle["agon"], 2),
         "share_of_packed_limit": round(middle["packed"] / middle["agon"], 2),
+        "share_of_bound": round(middle["bound"] / middle["agon"], 2),
     }
 
 
