@@ -38,6 +38,8 @@ ROUND = 64
 tokens that a layer meets, which takes as long as to multiply a hundred of them."""
 ATTENTION = "agon_packed"
 """The name under which transformers knows the attention of packed rows."""
+ODD = ("sliding_window", "softcap", "s_aux", "position_bias", "head_mask")
+"""What models may ask of their attention beyond what packed rows have."""
 
 
 class NotPackable(RuntimeError):
@@ -218,8 +220,7 @@ def _attend(
     **odd: Any,
 ) -> tuple[Tensor, None]:
     """Return what each token attends to, shape (1, S, H, W), in the form that transformers asks for."""
-    names = ("sliding_window", "softcap", "s_aux", "position_bias", "head_mask")
-    if packed_layout is None or attention_mask is not None or any(odd.get(name) is not None for name in names):
+    if packed_layout is None or attention_mask is not None or any(odd.get(name) is not None for name in ODD):
         raise NotPackable(f"{type(module).__name__} wants more of its attention than packed rows have")
     layout = packed_layout
     attend = partial(
@@ -236,9 +237,11 @@ def _attend(
     return torch.cat(mixed)[None], None
 
 
-def _attend_joint(qkv_1SYW: Tensor, *, packed_layout: Layout | None = None, kv_heads: int, scaling: float, **odd: Any) -> Any:
+def _attend_joint(
+    qkv_1SYW: Tensor, *, packed_layout: Layout | None = None, kv_heads: int, scaling: float, **odd: Any
+) -> Tensor | None:
     """Return what `_attend` would, from queries, keys and values in one tensor; None where there is no faster way for that."""
-    if packed_layout is None or odd.get("dropout") or odd.get("attention_mask") is not None:
+    if packed_layout is None or odd.get("dropout") or any(odd.get(name) is not None for name in ("attention_mask", *ODD)):
         return None
     if not is_short(packed_layout, qkv_1SYW):
         return None

@@ -84,3 +84,15 @@ def test_a_fused_model_goes_this_way(monkeypatch):
     calls.clear()
     learner.logprobs(None, rows)
     assert len(calls) == base.model.config.num_hidden_layers
+
+
+@pytest.mark.parametrize(
+    "more", [{"softcap": 30.0}, {"sliding_window": 4}, {"dropout": 0.1}, {"attention_mask": torch.ones(1)}]
+)
+def test_what_it_does_not_know_is_left_to_the_kernel(more):
+    packed = pack_rows(LAYOUTS["both"], dtype=torch.float32)
+    joint = ALL_ATTENTION_FUNCTIONS[ATTENTION].joint
+    qkv_1SYW = torch.zeros(1, packed.input_ids_1S.shape[1], 3 * HEADS, WIDTH)
+    options = {"packed_layout": packed.layout, "kv_heads": HEADS, "scaling": 0.3, "dropout": 0.0}
+    assert joint(qkv_1SYW, **options) is not None
+    assert joint(qkv_1SYW, **options | more) is None
