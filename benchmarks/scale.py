@@ -5,7 +5,8 @@
 Whole training steps of the duel with the embedded model, on two cores: with one Ray worker, with two, and with two of which
 one is killed (kill -9) in the middle of a step. The runs are interleaved. `times_as_fast` is the ratio of the medians of the
 time that is spent playing: on the wall; and, for a machine that is shared with others, by the processor's time of the worker
-that worked longest. Then 20 steps of the learner on the same rows in one process and on two gloo ranks.
+that worked longest. Then 20 steps of the learner on the same rows in one process and on two gloo ranks: in micro-batches that
+are enough for both ranks as one process makes them, and in those of the usual size, which ranks make smaller.
 
 Needs `pip install 'agon-env[ray]'`.
 """
@@ -38,6 +39,9 @@ from algos.run import Run
 from algos.types import Batch, Row
 
 LEARNER_STEPS = 20
+ROWS = 36
+BUDGETS = {"same_micro_batches": 128, "smaller_micro_batches": None}
+"""Name → most tokens of a micro-batch, of some 1,900 in a step; None: the usual ones."""
 
 
 def main() -> None:
@@ -114,21 +118,24 @@ def digest(policy: LLMPolicy) -> str:
 
 def ranks() -> dict[str, Any]:
     """Learn on the same rows in one process and on two ranks."""
-    alone, together = learn(None), launch(learn_ranked, ranks=2)
-    differences = [float(np.abs(one - other).max()) for one, other in zip(alone, together, strict=True)]
-    moved = max(float(np.abs(one).max()) for one in alone)
-    return {"steps": LEARNER_STEPS, "greatest_difference_of_a_weight": max(differences), "greatest_weight": round(moved, 4)}
+    found: dict[str, Any] = {"steps": LEARNER_STEPS, "rows_of_a_step": ROWS}
+    for name, budget in BUDGETS.items():
+        alone, together = learn(None, budget), launch(learn_ranked, budget, ranks=2)
+        differences = [float(np.abs(one - other).max()) for one, other in zip(alone, together, strict=True)]
+        moved = max(float(np.abs(one).max()) for one in alone)
+        found[name] = {"greatest_difference_of_a_weight": max(differences), "greatest_weight": round(moved, 4)}
+    return found
 
 
-def learn_ranked() -> list[np.ndarray]:
-    return learn(Ranks.current())
+def learn_ranked(budget: int | None) -> list[np.ndarray]:
+    return learn(Ranks.current(), budget)
 
 
-def learn(ranks: Ranks | None) -> list[np.ndarray]:
+def learn(ranks: Ranks | None, budget: int | None) -> list[np.ndarray]:
     """Return the adapter after 20 steps on rows of very different lengths."""
     base = SharedBase.load("embedded", device="cpu")
     policy = base.policy("alice", rank=8, seed=1)
-    optim = OptimConfig(learning_rate=1e-3)
+    optim = OptimConfig(learning_rate=1e-3, token_budget=budget)
     learner = LocalLearner(base, optim=optim) if ranks is None else RankedLearner(base, ranks=ranks, optim=optim)
     for step in range(LEARNER_STEPS):
         drawn = rows(step)
@@ -146,7 +153,7 @@ def rows(step: int) -> Sequence[Row]:
         return tuple(rng.integers(10, 200, size=length).tolist())
 
     found = []
-    for _ in range(9):
+    for _ in range(ROWS):
         completion = ids(int(rng.integers(1, 60)))
         old = tuple((-5.5 + rng.normal(size=len(completion))).tolist())
         found.append(Row(ids(int(rng.integers(4, 40))), completion, old, advantage=float(rng.normal())))
