@@ -26,6 +26,7 @@ from algos.serving import server as server_module  # noqa: E402
 from algos.serving.app import ChatServer, Limits  # noqa: E402
 from algos.serving.errors import APIError  # noqa: E402
 from algos.serving.models import served_models  # noqa: E402
+from algos.serving.replies import _event  # noqa: E402
 from algos.serving.schema import ChatRequest, read_request  # noqa: E402
 from algos.serving.server import Address, PatientProtocol, background, listen  # noqa: E402
 from algos.trained import load_trained  # noqa: E402
@@ -314,6 +315,15 @@ def test_unknown_routes_and_methods(server: Running) -> None:
     for path in ("/v1/embeddings", "/docs", "/openapi.json", "/"):
         assert json.loads(call(server, method="GET", path=path).text)["error"]["type"] == "invalid_request_error"
     assert call(server, method="GET", path="/health").status == 200
+
+
+def test_no_text_of_a_model_ends_its_event() -> None:
+    """Some clients end lines where Unicode does."""
+    said = "a\n\ndata: [DONE]\n\n\r\revent: x\u2028\u2029\x85\x0b\x0c\x1c\x00"
+    event = _event({"content": said})
+    assert (event[:6], event[-2:], len(event.splitlines())) == ("data: ", "\n\n", 2)
+    assert event.isascii()
+    assert json.loads(event[6:]) == {"content": said}
 
 
 # --- many, slow and gone clients --------------------------------------------------------------------
