@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-LONGER = {"train_kuhn_poker.py": 125}
-"""An experiment, with what it measures and its picture."""
+LONGER = {"train_kuhn_poker.py": 125, "train_game.py": 150}
+"""Experiments, with what they measure and their pictures."""
 QUICK = ["--env-options", "difficulty=2", "--steps", "1", "--problems", "2"]
 QUICK += ["--group-size", "2", "--eval-problems", "4", "--max-tokens", "32"]
 
@@ -70,6 +70,33 @@ def test_kuhn_poker_comes_nearer_to_an_equilibrium(tmp_path: Path) -> None:
     for curve in json.loads((tmp_path / "kuhn.json").read_text(encoding="utf-8"))["curves"].values():
         assert curve["now"][-1] < 0.5 * curve["now"][0]
         assert curve["mixture"][-1] < 0.5 * min(curve["mixture"][0], 11 / 24)  # 11/24: moves at random
+
+
+def check_games(folder: Path, *games: str) -> None:
+    """Every role of the games was measured before and after, with intervals, and there is a picture."""
+    found = json.loads((folder / "games.json").read_text(encoding="utf-8"))
+    assert set(found) == set(games)
+    for figures in found.values():
+        assert len(figures["roles"]) == 2
+        for role in figures["roles"].values():
+            assert set(role) == {"before", "after"}
+            assert all(-1 <= low <= value <= high <= 1 for value, low, high in role.values())
+    assert (folder / "games.png").stat().st_size > 5_000
+
+
+def test_train_game(tmp_path: Path) -> None:
+    small = ["--steps", "1", "--contests", "4", "--output", "games"]
+    shown = run("train_game.py", "--game", "prover-verifier", *small, cwd=tmp_path)
+    assert "prover-verifier, verifier: before " in shown
+    check_games(tmp_path, "prover-verifier")
+    run("train_game.py", "--game", "taboo", *small, cwd=tmp_path)  # beside what is there
+    check_games(tmp_path, "prover-verifier", "taboo")
+
+
+@pytest.mark.slow
+def test_train_all_games(tmp_path: Path) -> None:
+    run("train_game.py", "--steps", "2", "--contests", "8", "--output", "games", cwd=tmp_path)
+    check_games(tmp_path, "debate", "prover-verifier", "taboo")
 
 
 def test_league(tmp_path: Path) -> None:
