@@ -302,6 +302,14 @@ def test_a_silent_connection_is_closed(server: Running, monkeypatch: pytest.Monk
             assert connection.recv(1000) == b""
 
 
+def test_a_connection_is_not_silent_while_it_waits_for_its_answer(
+    server: Running, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "SILENCE_SECONDS", 0.1)
+    engine.seconds = 0.2
+    assert answers(server)
+
+
 def test_a_body_that_is_not_json_by_its_own_account_is_refused(server: Running) -> None:
     """Else a page of another origin could send one without asking first."""
     assert call(server, Content_Type="text/plain").status == 415
@@ -315,6 +323,12 @@ def test_unknown_routes_and_methods(server: Running) -> None:
     for path in ("/v1/embeddings", "/docs", "/openapi.json", "/"):
         assert json.loads(call(server, method="GET", path=path).text)["error"]["type"] == "invalid_request_error"
     assert call(server, method="GET", path="/health").status == 200
+
+
+def test_draft_and_answer_have_no_more_tokens_together_than_were_asked_for(server: Running) -> None:
+    asked = {"model": "pair", "messages": QUESTION, "max_completion_tokens": 7}
+    used = json.loads(call(server, body=json.dumps(asked).encode()).text)["usage"]
+    assert (used["completion_tokens_details"]["reasoning_tokens"], used["completion_tokens"]) == (3, 7)
 
 
 def test_no_text_of_a_model_ends_its_event() -> None:
