@@ -146,6 +146,7 @@ def test_only_the_own_script_and_style_may_run(pages: list[str]) -> None:
 def test_every_text_reaches_the_browser_verbatim(pages: list[str]) -> None:
     browser = Page(pages[1]).data["browser"]
     for contest, text in zip(browser["contests"], HOSTILE, strict=True):
+        assert contest["step"] == 1  # people count from 1
         said = [browser["texts"][turn["text"]] for turn in contest["turns"]]
         assert said == [text, text + text]
         assert browser["texts"][contest["prompt"]] == contest["gold"] == contest["seats"][0]["read"] == text
