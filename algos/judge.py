@@ -23,6 +23,7 @@ def evaluate_policies(
     params: SamplingParams,
     samples: int = 1,
     seed: int,
+    both_orders: bool = True,
     sample: Sample,
     play: Rollouts = rollout,
     on_contest: Callable[[int], None] | None = None,
@@ -39,6 +40,7 @@ def evaluate_policies(
         params: how the policies sample.
         samples: contests on each problem.
         seed: the same seed gives the same contests.
+        both_orders: the policies swap seats on every other problem; False leaves each in its own.
         sample: generates the tokens.
         play: plays the contests.
         on_contest: told how many contests have ended.
@@ -59,6 +61,7 @@ def evaluate_policies(
             params=params,
             samples=samples,
             seed=seed,
+            both_orders=both_orders,
             sample=sample,
             play=play,
             on_contest=None if on_contest is None else lambda more, done=done: on_contest(done + more),  # type: ignore[misc]

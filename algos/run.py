@@ -181,6 +181,7 @@ class Run:
             problems=self.config.eval_problems,
             params=self.params,
             seed=self.config.seed,
+            both_orders=self.config.swap_roles,
             sample=self.sample,
             play=self.rollout,
             on_contest=on_contest,

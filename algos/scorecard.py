@@ -50,6 +50,7 @@ def scorecard(run: Run, *, samples: int = 1, against: Sequence[str] = ()) -> dic
         params=run.params,
         samples=samples,
         seed=run.config.seed,
+        both_orders=run.config.swap_roles,
         sample=run.sample,
     )
     card = judged.summary() | _parts(judged)

@@ -174,3 +174,11 @@ def test_disagreement_is_counted_where_both_have_answered() -> None:
     silent = duel("\\boxed{1}", "no idea")
     assert disagreement([same, other, silent]) == {"pair/disagreement": 0.5}
     assert disagreement([silent]) == {}
+
+
+@pytest.mark.parametrize(("swap_roles", "seats"), [(True, {"alice", "bob"}), (False, {"alice"})])
+def test_policies_that_keep_their_seats_are_judged_in_them(model: Path, swap_roles: bool, seats: set[str]) -> None:
+    with bandit.registered():
+        run = Run.of(bandit.config(model, "competitive_grpo", env="tests/Bandit-v0", swap_roles=swap_roles, eval_problems=4))
+        judged, _ = run.evaluate()
+    assert {record.players["first"] for record in judged.records} == seats
