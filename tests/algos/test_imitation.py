@@ -99,12 +99,12 @@ def test_demonstrations_follow_from_the_seed_and_differ_from_step_to_step() -> N
 
 
 def test_a_role_that_may_say_anything_does_not_learn_noise() -> None:
-    run = Run.of(dataclasses.replace(SMALL, env="ProverVerifier-v0", swap_roles=False, imitation=Imitation(steps=1)))
-    assert {obs.role for obs, _ in demonstrate(run, 0)} == {"verifier"}
-    prover = [parameter.clone() for parameter in run.policies["alice"].parameters()]
+    run = Run.of(dataclasses.replace(SMALL, env="ProposerSolver-v0", swap_roles=False, imitation=Imitation(steps=1)))
+    assert {obs.role for obs, _ in demonstrate(run, 0)} == {"proposer"}
+    solver = [parameter.clone() for parameter in run.policies["bob"].parameters()]
     (loss,) = imitate(run)
-    assert loss.keys() == {"bob"}
-    assert all(map(torch.equal, prover, run.policies["alice"].parameters()))
+    assert loss.keys() == {"alice"}
+    assert all(map(torch.equal, solver, run.policies["bob"].parameters()))
 
 
 def test_the_oracle_can_be_imitated_and_a_game_without_one_says_so() -> None:
