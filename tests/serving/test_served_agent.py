@@ -173,3 +173,12 @@ def test_the_key_goes_where_it_belongs_and_nowhere_else(elsewhere: str, monkeypa
     with pytest.raises(ServerFailed, match="OPENAI_BASE_URL names"):
         agents.make(f"openai:m@{elsewhere}")(obs)
     assert "Bearer sk-mine" not in Elsewhere.keys
+
+
+@pytest.mark.parametrize(("reason", "cut"), [("length", True), ("stop", False), (None, False)])
+def test_a_text_that_the_server_has_cut_is_known_as_such(
+    elsewhere: str, reason: str | None, cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Elsewhere, "body", completion(choice={"finish_reason": reason}))
+    obs, _ = agon_env.make("ArithmeticSolo-v0").reset(seed=0)
+    assert agents.make(f"openai:m@{elsewhere}")(obs).truncated is cut
