@@ -121,6 +121,7 @@ class VLLM:
         ranks = [base.adapters.rank(name) for name in base.adapters.names]
         if max(ranks, default=1) > RANKS[-1]:
             raise ValueError(f"vLLM serves adapters up to rank {RANKS[-1]}, not {max(ranks)}")
+        context = max_context or base.context_length
         self._vllm, self._gpu, self._asleep = vllm, gpu, False
         self._llm = vllm.LLM(
             **{
@@ -131,7 +132,7 @@ class VLLM:
                 "max_loras": max_adapters,
                 "max_cpu_loras": max_adapters,
                 "max_lora_rank": next(rank for rank in RANKS if rank >= max(ranks, default=1)),
-                "max_model_len": max_context or base.context_length,
+                "max_model_len": context,
                 "enable_prefix_caching": True,
                 "skip_tokenizer_init": True,
                 "logprobs_mode": "processed_logprobs",
@@ -141,7 +142,7 @@ class VLLM:
                 "enable_sleep_mode": gpu,
                 "disable_log_stats": True,
                 "seed": 0,
-                **({} if gpu else {"distributed_executor_backend": "uni"}),
+                **({} if gpu else _on_cpu(context)),
                 **options,
             }
         )
@@ -217,6 +218,16 @@ class VLLM:
         from vllm.lora.request import LoRARequest
 
         return LoRARequest(adapter.name, adapter.number, str(adapter.folder))
+
+
+def _on_cpu(context: int) -> dict[str, Any]:
+    """Return what vLLM is told where there is no GPU.
+
+    Prompts are not cut into pieces there: vLLM 0.32 would turn back the random numbers of a row whose prompt is not read to
+    its end, which those of a CPU can't be, and dies of it.
+    """
+    whole = {"enable_chunked_prefill": False, "max_num_batched_tokens": max(4096, context)}
+    return {"distributed_executor_backend": "uni", **whole}
 
 
 def _completion(output: Any) -> Completion:

@@ -1,15 +1,10 @@
 """A vLLM server on this machine, started as docs/scaling.md says, with SmolLM2-135M."""
 
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
 import torch
+from vllm_process import serving
 
 from agents.engines.served import ServedEngine
 from agents.engines.torch import TorchEngine
@@ -32,29 +27,10 @@ def base() -> SharedBase:
 
 
 @pytest.fixture(scope="module")
-def url(base: SharedBase) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
-    command += ["--model", base.model.config._name_or_path, "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "512"]
-    command += ["--enable-lora", "--max-loras", "2", "--max-cpu-loras", "2", "--max-lora-rank", "8"]
-    command += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"]
-    switches = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    server = subprocess.Popen(command, env={**os.environ, **switches}, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
-    try:
-        for _ in range(600):
-            assert server.poll() is None, "the server ended"
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.5)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(60)
+def url(base: SharedBase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    log = tmp_path_factory.mktemp("server") / "log"
+    with serving(base.model.config._name_or_path, adapters=2, log=log) as place:
+        yield place
 
 
 def test_a_server_samples_with_every_version_that_it_was_sent(base: SharedBase, url: str) -> None:
