@@ -153,6 +153,8 @@ def test_whoever_stands_in_is_never_trained(opponent: str) -> None:
             assert all(p.grad is None for p in base.parameters(name))
             assert all(p.requires_grad == (name in learning) for p in base.parameters(name))
     assert stats["alice/rows"] + stats["bob/rows"] <= 16  # one seat of each contest
+    said = [turn.completion.token_ids for turn in played.turns if turn.completion is not None]
+    assert stats["progress/tokens"] == sum(map(len, said))  # what a budget counts: opponents generate too
     assert {"alice/wins_opponent", "bob/wins_opponent"} <= set(stats)
     assert "alice/wins" not in stats
     if opponent == "agent:oracle":

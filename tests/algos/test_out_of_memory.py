@@ -120,6 +120,15 @@ def test_a_gradient_that_was_begun_is_not_mixed_with_a_second_try(monkeypatch: p
     assert all(parameter.grad is None for parameter in alice.parameters())
 
 
+def test_a_critics_gradient_that_was_begun_is_not_mixed_with_a_second_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, alice, critic = with_critic(40)
+    of_critic(learner, alice, critic)
+    failing_above(monkeypatch, learner, 20)
+    with pytest.raises(OutOfMemory, match=r"of 40 tokens: 9 rows.*not enough memory"):
+        of_critic(learner, alice, critic)
+    assert all(parameter.grad is None for parameter in critic.parameters())
+
+
 def test_policies_on_one_base_share_the_size_and_it_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = bandit.save_model(tmp_path)
     with bandit.registered():

@@ -16,6 +16,7 @@ from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
 from algos.optim import OptimConfig
 from algos.play import play
+from algos.scorecard import scorecard
 from algos.trainer import Run
 from algos.types import Batch, Stats, Turn
 
@@ -131,7 +132,7 @@ def test_divergences_are_those_at_the_temperature_of_the_samples(model: Path) ->
     assert found["pair/kl_alice_bob"] == pytest.approx(np.mean(said - bob), rel=1e-3)
 
 
-@pytest.mark.parametrize(("said", "compared"), [(0, 0), (1, 1), (3, 3), (4, 4), (24, 4), (64, 8), (1000, 16)])
+@pytest.mark.parametrize(("said", "compared"), [(0, 0), (1, 1), (3, 3), (4, 4), (24, 4), (64, 4), (128, 8), (1000, 16)])
 def test_policies_are_compared_on_few_turns_from_all_of_a_step(said: int, compared: int) -> None:
     completion = Completion((1,), (-1.0,), "stop")
     turns = [
@@ -181,4 +182,6 @@ def test_policies_that_keep_their_seats_are_judged_in_them(model: Path, swap_rol
     with bandit.registered():
         run = Run.of(bandit.config(model, "competitive_grpo", env="tests/Bandit-v0", swap_roles=swap_roles, eval_problems=4))
         judged, _ = run.evaluate()
+        card = scorecard(run)
     assert {record.players["first"] for record in judged.records} == seats
+    assert {order.split(" → ")[0] for order in card["by_order"]} == seats
