@@ -82,6 +82,8 @@ class MatrixConfig:
             raise ConfigError(f"{self.train.env} has no Duel in its name: name the contest for one player, solo_env")
         if self.train.opponent != "rival":
             raise ConfigError("who meets whom is what the rows differ by: leave out train.opponent")
+        if not self.train.swap_roles:
+            raise ConfigError("pairs are judged in both orders, so that they train in both: take the row agon_fixed instead")
         if self.train.optim.schedule != "constant":
             raise ConfigError("tokens end a run here, so that no step is known to be the last: leave out train.optim.schedule")
         for name in self.rows:

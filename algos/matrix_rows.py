@@ -127,6 +127,7 @@ COMPARISONS: tuple[tuple[str, str], ...] = (
     ("agon", "cooperative"),
     ("agon", "isolated"),
     ("agon", "no_exchange"),
+    ("agon_shared", "no_exchange"),  # both train answers alone, so that each policy has half of Agon's updates
     ("agon_single", "grpo"),
     *((name, "moa" if cell.training is None else "agon") for name, cell in VARIANTS.items()),
 )

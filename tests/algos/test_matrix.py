@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from algos.config import TINY
+import agon_env
+from algos.config import TINY, read_options
 from algos.console import RunConsole
+from algos.curriculum import problem_index
 from algos.errors import ConfigError
 from algos.evaluate import evaluate
 from algos.matrix import MatrixConfig, judge, parse_matrix, run_matrix
@@ -162,6 +164,7 @@ def test_rows_and_numbers_that_can_not_be_are_refused() -> None:
         ({"rows": ("agon",), "train": dataclasses.replace(TINY, answers=2)}, "agon would generate 24 .* = 16 as"),
         ({"rows": ("agon_shared",), "train": dataclasses.replace(TINY, group_size=1, answers=2)}, "a group needs two turns"),
         ({"train": dataclasses.replace(TINY, opponent="pool:recent")}, r"leave out train\.opponent"),
+        ({"train": dataclasses.replace(TINY, swap_roles=False)}, "take the row agon_fixed"),
         ({"train": dataclasses.replace(TINY, optim=OptimConfig(schedule="linear"))}, r"leave out train\.optim\.schedule"),
     ):
         with pytest.raises(ConfigError, match=message):
@@ -230,6 +233,48 @@ def test_fresh_problems_are_asked_for_by_options_of_the_contest() -> None:
     fresh = judge(dataclasses.replace(SMALL, held_out_options=("seed=1",)), CELLS["zero_shot"], run=None, seed=0)
     assert len(usual["problems"]) == len(fresh["problems"]) == SMALL.problems
     assert not set(usual["problems"]) & set(fresh["problems"])
+
+
+@pytest.mark.parametrize("name", ["zero_shot", "moa"])
+def test_no_row_is_judged_on_what_it_could_train_on(name: str) -> None:
+    training = agon_env.make(SMALL.train.env, **read_options(SMALL.train.env_options))
+    trained_on = {training.task[problem_index(place, size=training.task.size, seed=0)].id for place in range(300)}
+    assert not trained_on & set(judge(SMALL, CELLS[name], run=None, seed=0)["problems"])
+
+
+@pytest.mark.parametrize(
+    ("name", "training", "roles", "answers"),
+    [
+        ("zero_shot_majority", None, ("solver",), 2),
+        ("grpo", "grpo", ("solver",), 1),
+        ("grpo_self_cascade", "grpo", ("drafter", "challenger"), 1),
+        ("agon", "agon", ("drafter", "challenger"), 1),
+        ("agon_single", "agon", ("solver",), 1),
+    ],
+)
+def test_a_deployment_plays_its_contest_and_pays_for_its_answers(
+    finished: MatrixConfig,
+    name: str,
+    training: str | None,
+    roles: tuple[str, ...],
+    answers: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    played = []
+
+    def spy(*args: Any, **options: Any) -> Any:
+        found, contests = evaluate(*args, **options)
+        played.append(found)
+        return found, contests
+
+    monkeypatch.setattr("algos.matrix.evaluate", spy)
+    run = None if training is None else Path(finished.output_dir) / "runs" / f"{training}-seed0"
+    cell = judge(finished, CELLS[name], run=run, seed=0)
+    (found,) = played
+    assert {record.roles for record in found.records} == {roles}
+    assert len(found.records) == answers * len(cell["scores"])
+    spent = sum(sum(record.tokens.values()) for record in found.records)
+    assert cell["figures"]["tokens_per_answer"] == pytest.approx(spent / len(cell["scores"]))
 
 
 def test_policies_with_seats_of_their_own_keep_them_when_they_are_judged(
