@@ -190,6 +190,18 @@ def test_check_passes_a_good_contest_and_fails_a_bad_one(
     assert "breaks a rule" in capsys.readouterr().err
 
 
+def test_a_path_in_a_mistake_is_not_broken_over_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / ("a-long-name-" * 10)
+    monkeypatch.setattr(sys, "argv", ["agon", "report", str(folder)])
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == USAGE
+    assert str(folder) in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
