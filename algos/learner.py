@@ -92,6 +92,18 @@ class Learner(Protocol):
         ...
 
 
+def check_lengths(loss: LossConfig, optim: OptimConfig, *, total_steps: int | None) -> None:
+    """Refuse a loss or a schedule that lacks a length.
+
+    Raises:
+        ValueError: it does.
+    """
+    if loss.loss_type == "dr_grpo" and loss.max_tokens is None:
+        raise ValueError('loss_type "dr_grpo" divides by a constant length: set max_tokens of the loss')
+    if optim.schedule != "constant" and total_steps is None:
+        raise ValueError(f'the schedule "{optim.schedule}" needs total_steps, the steps of the whole run')
+
+
 class LocalLearner(Learner):
     """The four verbs on this machine: one frozen base, an adapter and an optimiser for each policy."""
 
@@ -120,10 +132,7 @@ class LocalLearner(Learner):
         self.loss = loss if loss is not None else LossConfig()
         self.optim = optim if optim is not None else OptimConfig()
         self.total_steps = total_steps
-        if self.loss.loss_type == "dr_grpo" and self.loss.max_tokens is None:
-            raise ValueError('loss_type "dr_grpo" divides by a constant length: set max_tokens of the loss')
-        if self.optim.schedule != "constant" and total_steps is None:
-            raise ValueError(f'the schedule "{self.optim.schedule}" needs total_steps, the steps of the whole run')
+        check_lengths(self.loss, self.optim, total_steps=total_steps)
         self.budget = TokenBudget(self.optim.token_budget or (1200 if base.model.device.type == "cpu" else 16_384))
         self._optimizers: dict[str, PolicyOptimizer] = {}
         check_head(base.model)

@@ -26,7 +26,7 @@ from agents.sampling import Completion, SamplingParams
 from agents.shared_base import SharedBase
 from algos.batching import completion_tensors
 from algos.errors import ConfigError, RunStopped
-from algos.learner import Learner
+from algos.learner import Learner, check_lengths
 from algos.losses import TOKEN_MEANS, LossConfig, count_normalizer, policy_loss
 from algos.memory import TokenBudget
 from algos.optim import NonFiniteUpdate, OptimConfig, learning_rate
@@ -62,11 +62,12 @@ class TinkerLearner(Learner):
         optim: OptimConfig | None = None,
         total_steps: int | None = None,
     ) -> None:
-        """Learn on the policies of `base`, a `TinkerBase`; for the other arguments see `LocalLearner`."""
+        """Learn on the policies of `base`, a `TinkerBase`; for the other arguments and the errors see `LocalLearner`."""
         self.base = cast(TinkerBase, base)
         self.loss = loss if loss is not None else LossConfig()
         self.optim = optim if optim is not None else OptimConfig()
         self.total_steps = total_steps
+        check_lengths(self.loss, self.optim, total_steps=total_steps)
         self.budget = TokenBudget(0)  # the service makes its own micro-batches
         self._steps: dict[str, int] = {}
         self._has_gradient: set[str] = set()

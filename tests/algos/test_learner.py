@@ -12,6 +12,7 @@ from agents.sampling import SamplingParams
 from algos.learner import LocalLearner, NoGradient, NonFiniteUpdate, OptimConfig
 from algos.logprobs import Head
 from algos.losses import LossConfig, count_normalizer
+from algos.tinker import TinkerLearner
 from algos.types import Batch
 
 LOSSES = [
@@ -339,12 +340,13 @@ def test_the_bare_base_and_strangers_are_refused():
         LocalLearner(tiny_base("alice")[0]).optim_step(alice)
 
 
-def test_settings_that_lack_a_length_are_refused_at_once():
+@pytest.mark.parametrize("kind", [LocalLearner, TinkerLearner])
+def test_settings_that_lack_a_length_are_refused_at_once(kind):
     base, _ = tiny_base("alice")
     with pytest.raises(ValueError, match="set max_tokens"):
-        LocalLearner(base, loss=LossConfig(loss_type="dr_grpo"))
+        kind(base, loss=LossConfig(loss_type="dr_grpo"))
     with pytest.raises(ValueError, match="total_steps"):
-        LocalLearner(base, optim=OptimConfig(schedule="cosine"))
+        kind(base, optim=OptimConfig(schedule="cosine"))
 
 
 # --- files ---
