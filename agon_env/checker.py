@@ -419,7 +419,7 @@ def check_ends(make: Make) -> None:
 
 
 def check_rewards(make: Make) -> None:
-    """Every player is paid; rewards keep to the declared range, and to zero sum where that is declared."""
+    """Every player is paid, what the components and the steps add up to; the contest itself sees to range and sum."""
     for seed, players in itertools.product(SEEDS, itertools.product(PLAYERS, repeat=min(2, len(make().roles)))):
         env = make()
         record = play(env, seated(dict(zip(env.roles, itertools.cycle(players), strict=False))), seed=seed)
@@ -429,17 +429,11 @@ def check_rewards(make: Make) -> None:
             _require(set(rewards) == set(env.players), f"rewards must hold every player, not {sorted(rewards)}")
             for reward in rewards.values():
                 _require(reward is None or type(reward) is float, f"a reward must be a float or None, not {reward!r}")
-        low, high = env.reward_range
         for player, reward in outcome.rewards.items():
             if reward is None:
                 continue
-            inside = low - 1e-9 <= reward <= high + 1e-9
-            _require(inside, f"the reward {reward} is outside of the declared {env.reward_range}; mend range() of the rule")
             _require(reward == sum(outcome.components[player].values()), f"the components of {player} do not add up")  # type: ignore[arg-type]
             _require(reward == sum(step[1][player] for step in record[1:]), f"the steps did not bring {player} its reward")
-        if env.zero_sum and None not in outcome.rewards.values():
-            total = sum(r for r in outcome.rewards.values() if r is not None)
-            _require(abs(total) < 1e-9, f"zero_sum is declared, but the rewards add up to {total}")
 
 
 def check_roles(make: Make) -> None:
