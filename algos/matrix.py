@@ -13,11 +13,9 @@ done again.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, fields, replace
@@ -26,13 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 from rich.console import Console
 
 import agon_env
 from agents.engines.torch import TorchEngine
-from algos.commands.flags import readable_help
-from algos.config import CHAIN_SEARCH, PRESETS, TrainConfig, read_options
+from algos.config import CHAIN_SEARCH, TrainConfig, read_options
 from algos.console import RunConsole
 from algos.errors import ConfigError
 from algos.evaluate import evaluate
@@ -124,25 +120,6 @@ class MatrixConfig:
             output_dir=str(Path(self.output_dir) / "runs"),
             name=f"{name}-seed{seed}",
         )
-
-
-def parse_matrix(
-    args: Sequence[str] | None = None, *, description: str = "Train and judge every row", prog: str | None = None
-) -> MatrixConfig:
-    """Read a config from the command line; `--preset NAME` is what the rows have in common.
-
-    Args:
-        args: the arguments; default: those of the process.
-        description: what `--help` says first.
-        prog: what the help calls the command; default: the name of the script.
-    """
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--preset", choices=list(PRESETS), default="chain-search")
-    known, rest = first.parse_known_args(sys.argv[1:] if args is None else args)
-    text = f"{description}\n\nAlso: --preset {{{','.join(PRESETS)}}}, which the flags --train.… override."
-    default = MatrixConfig(train=PRESETS[known.preset])
-    with readable_help(rest):
-        return tyro.cli(MatrixConfig, args=rest, default=default, description=text, prog=prog)
 
 
 def run_matrix(config: MatrixConfig, *, console: RunConsole | None = None) -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 
+import tyro
 from rich.console import Console
 from rich.text import Text
 
 from algos.commands import DONE, INTERRUPTED
-from algos.matrix import MatrixConfig, parse_matrix, run_matrix
+from algos.commands.flags import readable_help
+from algos.config import PRESETS
+from algos.matrix import MatrixConfig, run_matrix
 
 command = MatrixConfig
 
@@ -27,7 +31,7 @@ def main(args: Sequence[str], *, description: str | None = None, prog: str | Non
     from algos.trainer import Interrupted
 
     text = description or "Train and judge every row of the paper's table."
-    config = parse_matrix(args, description=text, prog=prog)
+    config = parse(args, description=text, prog=prog)
     try:
         results = run_matrix(config)
     except (Interrupted, KeyboardInterrupt):
@@ -36,3 +40,20 @@ def main(args: Sequence[str], *, description: str | None = None, prog: str | Non
     Console().print(Markdown(markdown(results, brief=True)))
     Console().print(Text(f"{config.output_dir}: results.json, table.md, table.png"))
     return DONE
+
+
+def parse(args: Sequence[str], *, description: str, prog: str | None) -> MatrixConfig:
+    """Read a config from the command line; `--preset NAME` is what the rows have in common.
+
+    Args:
+        args: the arguments.
+        description: what `--help` says first.
+        prog: what the help calls the command; None: the name of the script.
+    """
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first.add_argument("--preset", choices=list(PRESETS), default="chain-search")
+    known, rest = first.parse_known_args(args)
+    text = f"{description}\n\nAlso: --preset {{{','.join(PRESETS)}}}, which the flags --train.… override."
+    default = MatrixConfig(train=PRESETS[known.preset])
+    with readable_help(rest):
+        return tyro.cli(MatrixConfig, args=rest, default=default, description=text, prog=prog)

@@ -11,12 +11,13 @@ import pytest
 from rich.console import Console
 
 import agon_env
+from algos.commands.matrix import parse
 from algos.config import TINY, read_options
 from algos.console import RunConsole
 from algos.curriculum import problem_index
 from algos.errors import ConfigError
 from algos.evaluate import evaluate
-from algos.matrix import MatrixConfig, judge, parse_matrix, run_matrix
+from algos.matrix import MatrixConfig, judge, run_matrix
 from algos.matrix_report import markdown, summarise
 from algos.matrix_rows import CELLS, ROWS, VARIANTS, trainings
 from algos.optim import OptimConfig
@@ -172,7 +173,8 @@ def test_rows_and_numbers_that_can_not_be_are_refused() -> None:
 
 
 def test_the_command_line_overrides_the_preset() -> None:
-    config = parse_matrix(["--preset", "smollm2", "--seeds", "5", "--train.problems", "3", "--rows", "grpo", "agon"])
+    args = ["--preset", "smollm2", "--seeds", "5", "--train.problems", "3", "--rows", "grpo", "agon"]
+    config = parse(args, description="", prog=None)
     assert (config.train.model, config.train.problems, config.seeds, config.rows) == ("smollm2-135m", 3, 5, ("grpo", "agon"))
 
 
