@@ -1,7 +1,7 @@
 """Train the embedded model on the smaller games, and measure every role against the model as it was before.
 
-    python examples/train_game.py --game negotiation
-    python examples/train_game.py --game negotiation taboo --seeds 0 1 2 --output games
+    python examples/train_game.py --game taboo
+    python examples/train_game.py --game debate prover-verifier taboo --seeds 0 1 2 --output games
 
 First the policies imitate a player that knows the form of the game (see `algos.imitation`); that is "before". Then they
 train against each other. On held-out seeds each role is played by a trained policy against the others of before.
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tyro
@@ -39,7 +39,8 @@ SMALL = replace(
     steps=14,
     eval_problems=0,
 )
-GAMES: dict[str, TrainConfig] = {
+Game = Literal["debate", "prover-verifier", "taboo"]
+GAMES: dict[Game, TrainConfig] = {
     "debate": replace(
         SMALL,
         env="Debate-v0",
@@ -59,8 +60,7 @@ GAMES: dict[str, TrainConfig] = {
 class Arguments:
     """What to train, and where to write what came of it."""
 
-    game: tuple[str, ...] = tuple(GAMES)
-    """Names of games."""
+    game: tuple[Game, ...] = tuple(GAMES)
     seeds: tuple[int, ...] = (0,)
     steps: int | None = None
     """At most so many steps, of imitation and of training."""
