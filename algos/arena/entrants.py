@@ -21,6 +21,7 @@ from algos.checkpoint import SNAPSHOTS, checkpoints, step_of
 from algos.config import TrainConfig, load_config
 from algos.errors import ConfigError
 from algos.opponents import fill, read_snapshots
+from algos.parallel.work import adapter_tensors, digest_of
 from algos.players import RUN, run_of
 from algos.policies import load_bases, make_policy
 from algos.trained import Trained, load_trained
@@ -36,7 +37,8 @@ class Entrant:
     """What it is called in tables; no two have the same."""
     agent: Agent
     spec: str
-    """Where it comes from; a tournament does not go on with another one of the same label."""
+    """What tells it from another one of the same label, with which a tournament does not go on: an id, or a base and the
+    digest of its adapter. Nothing of it depends on where a folder lies."""
     policy: str | None = None
     """Of which policy of a run it is a state, if it is one."""
     step: int | None = None
@@ -95,7 +97,7 @@ def of_checkpoints(run: Path, *, seats: int) -> list[Entrant]:
         if not step:  # the base, apart from noise that does nothing
             continue
         policies = {name: make_policy(bases[name], f"{name}-{step}", config, adapter=checkpoint / name) for name in names}
-        found |= {entrant.label: entrant for entrant in _seated(policies, step, f"{checkpoint}", seats=seats)}
+        found |= {entrant.label: entrant for entrant in _seated(policies, step, seats=seats)}
     newest = saved[-1] if saved else None
     if seats > 1 and newest is not None and (newest / SNAPSHOTS).is_file():
         for snapshot in read_snapshots(load_file(newest / SNAPSHOTS)):
@@ -103,7 +105,7 @@ def of_checkpoints(run: Path, *, seats: int) -> list[Entrant]:
             if snapshot.step and label not in found and snapshot.policy in bases:
                 policy = make_policy(bases[snapshot.policy], label, config)
                 fill(policy, snapshot.tensors)
-                found[label] = Entrant(label, policy, f"{newest}/{snapshot.name}", snapshot.policy, snapshot.step)
+                found[label] = Entrant(label, policy, _weights(policy), snapshot.policy, snapshot.step)
     if not found:
         raise ConfigError(f"{run} has no checkpoint with a step of training in it; keep more with --keep-checkpoints")
     return [*found.values(), *_bare(list({id(base): base for base in bases.values()}.values()), config)]
@@ -118,19 +120,22 @@ def _bare(bases: Sequence[SharedBase], config: TrainConfig) -> list[Entrant]:
 def _newest(trained: Trained, one: str | None, label: str, *, seats: int) -> list[Entrant]:
     """Return the newest policies of a run, or one of them."""
     policies = trained.policies if one is None else {one: trained.policy(one)}
-    return [
-        replace(entrant, label=f"{label}/{entrant.label}")
-        for entrant in _seated(policies, None, str(next(iter(trained.folders.values())).parent), seats=seats)
-    ]
+    return [replace(entrant, label=f"{label}/{entrant.label}") for entrant in _seated(policies, None, seats=seats)]
 
 
-def _seated(policies: Mapping[str, LLMPolicy], step: int | None, place: str, *, seats: int) -> list[Entrant]:
+def _seated(policies: Mapping[str, LLMPolicy], step: int | None, *, seats: int) -> list[Entrant]:
     """Return the policies of one moment; for a contest with one seat, two of them as the pair that they are."""
     end = "" if step is None else f"-{step}"
     if seats == 1 and len(policies) > 1:
         drafter, challenger, *_ = policies.values()
-        return [Entrant(f"pair{end}", Cascade(drafter, challenger), place, "pair", step)]
-    return [Entrant(f"{name}{end}", policy, f"{place}/{name}", name, step) for name, policy in policies.items()]
+        spec = f"{_weights(drafter)}; {_weights(challenger)}"
+        return [Entrant(f"pair{end}", Cascade(drafter, challenger), spec, "pair", step)]
+    return [Entrant(f"{name}{end}", policy, _weights(policy), name, step) for name, policy in policies.items()]
+
+
+def _weights(policy: LLMPolicy) -> str:
+    """Return what a state of a policy is known by, wherever its run lies now."""
+    return f"{policy.base.name}, adapter {digest_of(adapter_tensors(policy))}"
 
 
 def _made(label: str, spec: str, params: SamplingParams) -> Entrant:

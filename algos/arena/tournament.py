@@ -158,5 +158,8 @@ def _check_same(out: Path, setting: Mapping[str, Any], entrants: Sequence[Entran
             raise ConfigError(f"{out} holds a tournament with {name}={before[name]!r}, not {value!r}: choose another --out")
     for label, spec in specs.items():
         if before["players"].get(label, spec) != spec:
-            raise ConfigError(f"in {out} the label {label!r} stands for {before['players'][label]!r}, not {spec!r}: rename it")
+            raise ConfigError(
+                f"in {out} the label {label!r} stands for {before['players'][label]!r}, not {spec!r}: "
+                "rename it, or choose another --out"
+            )
     write_json(file, {**now, "players": {**before["players"], **specs}})

@@ -1,6 +1,7 @@
 """`agon arena` on the command line: players by name, the checkpoints and snapshots of a run, the figure."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,7 +70,8 @@ def test_players_are_named_by_id_label_and_folder(run: Path) -> None:
     assert of["hf:embedded"].agent.params == PARAMS
     assert of["hf:embedded"].spec == "hf:embedded, 8 tokens at temperature 1"
     assert of["look/alice"].agent.params.max_tokens == 16
-    assert of["look/alice"].spec == str(run / "checkpoint" / "step-3" / "alice")  # training on makes another player of it
+    states = {entrant.label: entrant.spec for entrant in of_checkpoints(run, seats=2)}
+    assert of["look/alice"].spec == states["alice-3"] != states["alice-2"]  # training on makes another player of it
     with pytest.raises(ConfigError, match="name the run as well"):
         named(["oracle", "base"], seats=2, params=PARAMS)
     with pytest.raises(ConfigError, match="no policy 'carol'"):
@@ -98,6 +100,27 @@ def test_the_same_command_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[
     shown = capsys.readouterr().out
     assert "18 contests of ArithmeticDuel-v0" in shown
     assert "won/drawn/lost" in shown
+
+
+def test_a_tournament_goes_on_where_its_run_has_been_moved_to(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = tmp_path / "before", tmp_path / "deep" / "after"
+    shutil.copytree(run, before)
+    assert agon(["arena", "--run", str(before), "--games", "1", "--contests", "20"]) == 0
+    played = (before / "arena" / "contests.jsonl").read_bytes()
+    after.parent.mkdir()
+    before.rename(after)
+    monkeypatch.chdir(after)
+    assert agon(["arena", "--run", ".", "--games", "1"]) == 0
+    contests = (after / "arena" / "contests.jsonl").read_bytes()
+    assert contests.startswith(played)
+    assert (played.count(b"\n"), contests.count(b"\n")) == (20, 7 * 6)
+    shutil.rmtree(after / "checkpoint" / "step-3" / "alice")
+    shutil.copytree(after / "checkpoint" / "step-3" / "bob", after / "checkpoint" / "step-3" / "alice")
+    capsys.readouterr()
+    assert agon(["arena", "--run", str(after), "--games", "1"]) == 2  # the same place and label, but other weights
+    assert "the label 'alice-3' stands for" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
