@@ -23,8 +23,6 @@ class Trained:
     config: TrainConfig
     policies: dict[str, LLMPolicy]
     """Name → policy, in the algorithm's order."""
-    folders: dict[str, Path]
-    """Name → where its adapter comes from."""
 
     @property
     def bases(self) -> list[SharedBase]:
@@ -52,7 +50,7 @@ def load_trained(run: Path, *, engine: TorchEngine | None = None) -> Trained:
     config, folders = load_config(run), adapter_folders(run)
     bases = load_bases(config, list(folders), engine or TorchEngine(max_rows=config.max_rows))
     policies = {name: make_policy(bases[name], name, config, adapter=folder) for name, folder in folders.items()}
-    return Trained(run, config, policies, folders)
+    return Trained(run, config, policies)
 
 
 def adapter_folders(run: Path) -> dict[str, Path]:
