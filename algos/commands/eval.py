@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from algos.commands import DONE
-from algos.commands.flags import Count, CountIfAny, Names, Run, Seed
+from algos.commands.flags import Count, CountIfAny, Names, PathIfAny, Run, Seed
+
+EVALUATION = "evaluation.json"
 
 
 def command(
@@ -15,10 +19,11 @@ def command(
     samples: Count = 1,
     against: Names = (),
     seed: Seed = 0,
+    out: PathIfAny = None,
 ) -> int:
     """Judge the trained policies of a run on held-out problems.
 
-    The figures are printed as JSON; docs/runs.md explains them.
+    The figures are printed as JSON, rounded to four digits; a file holds them exactly. docs/runs.md explains them.
 
     Args:
         run: folder of the run.
@@ -26,10 +31,15 @@ def command(
         samples: contests on each problem; from 2 on there are pass@k, majority votes and how often drafts disagree.
         against: also play against these, which stand still: base, oracle, random, copycat, or any agent.
         seed: the same seed plays the same contests.
+        out: the file. Default: evaluation.json in the folder of the run.
     """
+    from rich.console import Console
+
     from algos.config import load_config
+    from algos.console import RunConsole
     from algos.errors import ConfigError
     from algos.run import Run
+    from algos.run_folder import write_json
     from algos.scorecard import scorecard
     from algos.trained import adapter_folders
 
@@ -42,5 +52,18 @@ def command(
     for name, policy in trained.policies.items():
         policy.base.load_adapter(name, folders[name])
     card = scorecard(trained, samples=samples, against=against)
-    print(json.dumps({"run": str(run), "env": config.env, **card}, indent=2))
+    figures = {"run": str(run), "env": config.env, **card}
+    file = out or run / EVALUATION
+    print(json.dumps(_rounded(figures), indent=2))
+    write_json(file, figures)
+    RunConsole(Console(stderr=True, highlight=False)).say(str(file))
     return DONE
+
+
+def _rounded(value: Any) -> Any:
+    """Return plain JSON values with four significant digits, as many as a person reads."""
+    if isinstance(value, Mapping):
+        return {key: _rounded(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(part) for part in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value

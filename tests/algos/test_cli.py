@@ -227,11 +227,27 @@ def test_train_then_eval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert agon("train", *FAST, "--output-dir", str(tmp_path), "--name", "run", monkeypatch=monkeypatch) == 0
     capsys.readouterr()
     assert agon("eval", str(tmp_path / "run"), "--problems", "4", monkeypatch=monkeypatch) == 0
-    figures = json.loads(capsys.readouterr().out)
+    shown = capsys.readouterr()
+    file = tmp_path / "run" / "evaluation.json"
+    assert "".join(shown.err.split()) == str(file)
+    figures = json.loads(file.read_text(encoding="utf-8"))
     after = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))["after"]
     assert {key: figures[key] for key in after if key != "ci95"} == {key: after[key] for key in after if key != "ci95"}
     assert set(figures["by_order"]) == {"alice → bob", "bob → alice"}
     assert set(figures["kl"]) == {"alice_bob"}
+    printed = json.loads(shown.out)
+    assert {key: type(value) for key, value in printed.items()} == {key: type(value) for key, value in figures.items()}
+    (exact,), (shown_as,) = figures["kl"].values(), printed["kl"].values()
+    assert exact != shown_as == float(f"{exact:.4g}")
+
+
+def test_eval_writes_where_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert agon("train", *FAST, "--output-dir", str(tmp_path), "--name", "run", monkeypatch=monkeypatch) == 0
+    assert agon("eval", str(tmp_path / "run"), "--out", str(tmp_path / "mine.json"), monkeypatch=monkeypatch) == 0
+    assert json.loads((tmp_path / "mine.json").read_text(encoding="utf-8"))["n"] == 4
+    assert not (tmp_path / "run" / "evaluation.json").exists()
 
 
 def test_eval_against_players_that_stand_still(
