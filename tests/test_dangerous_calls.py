@@ -11,7 +11,7 @@ DANGEROUS = {
     *("torch.load", "numpy.load", "np.load", "joblib.load", "yaml.load", "yaml.unsafe_load"),
 }
 EXPECTED = {
-    "agon_env/checker.py: pickle.loads": "a contest that was pickled the line before",
+    "agon_env/checker/repeatability.py: pickle.loads": "a contest that was pickled the line before",
     "agon_env/tasks/code_rows.py: pickle.Unpickler": "the subclass refuses every class and function",
     "agon_env/tasks/make_programs.py: exec": "text of the package's own",
     "agon_env/tasks/reasoning_gym_worker.py: eval": "digits and operators alone, without builtins",
