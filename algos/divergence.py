@@ -18,7 +18,7 @@ from algos.policies import same_tokens
 from algos.types import Row, Stats, Turn
 
 PROBE_ROWS = (4, 16)
-"""Least and most rows on which the policies are compared at every step."""
+"""Least and most rows on which the policies are compared at every step, but never more than a quarter of a policy's."""
 PROBE_SHARE = 16
 """Between these, one in so many of what a policy said is taken, so that the comparison costs little of the step."""
 
@@ -26,7 +26,7 @@ PROBE_SHARE = 16
 def policy_divergence(
     policies: Mapping[str, LLMPolicy], learners: Mapping[str, Learner], turns: Sequence[Turn], *, temperature: float
 ) -> Stats:
-    """Return KL(one ‖ the next) per token, in nats, on what the first one said.
+    """Return KL(one ‖ the next) per token, in nats, when the first one sampled and on what it said.
 
     It is estimated by the mean of log π_one − log π_next over sampled tokens (k1). Policies with different tokenizers
     have none: what one says are no tokens of the other.
@@ -36,10 +36,10 @@ def policy_divergence(
         probe = probe_rows(turns, one.name)
         if not probe or not same_tokens(one, other):
             continue
-        own, others = (learners[policy.name].logprobs(policy, probe, temperature=temperature) for policy in (one, other))
-        differences = np.concatenate([[], *(np.subtract(*row) for row in zip(own, others, strict=True))])
-        if len(differences):
-            stats[f"pair/kl_{one.name}_{other.name}"] = float(np.mean(differences))
+        others = learners[other.name].logprobs(other, probe, temperature=temperature)
+        own_N, other_N = _joined([row.old_logprobs for row in probe]), _joined(others)
+        if len(own_N):
+            stats[f"pair/kl_{one.name}_{other.name}"] = float(np.mean(own_N - other_N))
     return stats
 
 
@@ -51,9 +51,9 @@ def base_divergence(
     for name in policies:
         probe = probe_rows(turns, name)
         base = learners[name].logprobs(None, probe, temperature=temperature)
-        own_N, base_N = ([p for row in rows for p in row] for rows in ([row.old_logprobs for row in probe], base))
-        if own_N:
-            stats[f"{name}/kl_base"] = kl_estimate(torch.tensor(own_N), torch.tensor(base_N), "k3").mean().item()
+        own_N, base_N = _joined([row.old_logprobs for row in probe]), _joined(base)
+        if len(own_N):
+            stats[f"{name}/kl_base"] = kl_estimate(torch.from_numpy(own_N), torch.from_numpy(base_N), "k3").mean().item()
     return stats
 
 
@@ -69,5 +69,12 @@ def probe_rows(turns: Sequence[Turn], policy: str) -> list[Row]:
     """Return some of what a policy said, evenly from all of it, so that every problem has its chance."""
     own = [(turn, turn.completion) for turn in turns if turn.policy == policy and turn.completion is not None]
     least, most = PROBE_ROWS
-    stride = -(-len(own) // min(most, max(least, len(own) // PROBE_SHARE)))
-    return [Row(turn.prompt_ids, said.token_ids, said.logprobs, advantage=0.0) for turn, said in own[:: max(1, stride)]]
+    rows = min(most, max(1, min(least, len(own) // 4), len(own) // PROBE_SHARE))
+    return [
+        Row(turn.prompt_ids, said.token_ids, said.logprobs, advantage=0.0)
+        for turn, said in own[:: max(1, -(-len(own) // rows))]
+    ]
+
+
+def _joined(rows: Sequence[Sequence[float]]) -> np.ndarray:
+    return np.array([logp for row in rows for logp in row], np.float64)

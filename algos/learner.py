@@ -21,7 +21,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from agents.engines.torch import SCRATCH_BYTES
 from agents.policy import LLMPolicy
-from agents.sampling import Completion, SamplingParams
+from agents.sampling import Completion, Request, sample_many
 from agents.shared_base import SharedBase
 from agents.training_block import fuse, merged_once
 from algos.batching import Completions, micro_batches, pad_rows, shared_batches
@@ -50,15 +50,8 @@ class Learner(Protocol):
     optim: OptimConfig
     budget: TokenBudget
 
-    def sample(
-        self,
-        policy: LLMPolicy,
-        prompts: Sequence[Sequence[int]],
-        *,
-        params: SamplingParams,
-        seeds: Sequence[int],
-    ) -> list[Completion]:
-        """Return one completion for each prompt, from the policy as it is now."""
+    def sample(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """Return the completions of each request, from its policy as it is now."""
         ...
 
     def forward_backward(self, policy: LLMPolicy, batch: Batch) -> Stats:
@@ -141,16 +134,9 @@ class LocalLearner(Learner):
             fuse(base.model, scratch_bytes=SCRATCH_BYTES)
         self._recomputed = _enable_recompute(base.model) if self.optim.recompute else []
 
-    def sample(
-        self,
-        policy: LLMPolicy,
-        prompts: Sequence[Sequence[int]],
-        *,
-        params: SamplingParams,
-        seeds: Sequence[int],
-    ) -> list[Completion]:
-        """Return one completion for each prompt, by the policy's own engine."""
-        return policy.sample(prompts, params=params, seeds=seeds)
+    def sample(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """Return the completions of each request, by the engines of the policies: in one batch where that pays."""
+        return sample_many(requests)
 
     @phase("update")
     def forward_backward(self, policy: LLMPolicy, batch: Batch) -> Stats:

@@ -29,8 +29,8 @@ from agon_env.vector import VectorContest
 from algos.phases import phase
 from algos.types import Turn
 
-Sample: TypeAlias = Callable[[LLMPolicy, Sequence[Sequence[int]], SamplingParams, Sequence[int]], list[Completion]]
-"""How tokens are generated: (policy, prompts, params, seeds) → completions. A learner's verb `sample`."""
+Sample: TypeAlias = Callable[[Sequence[Request]], list[list[Completion]]]
+"""How tokens are generated: the requests of all policies that are to move → their completions. A learner's verb `sample`."""
 
 NOT_ASKED = " could not be asked: "
 """What follows the player's name where its prompt is too long, so that it has no move."""
@@ -194,7 +194,7 @@ def _advance(
                 seeds = [row_seed(seed, nodes[index][1]) for index, _ in waiting[player]]
                 requests[player] = Request(agent, encoded, params, seeds)
     with phase("sample"):
-        sampled = dict(zip(requests, _sampled(list(requests.values()), sample), strict=True))
+        sampled = dict(zip(requests, (sample or sample_many)(list(requests.values())), strict=True))
     for player, asked in waiting.items():
         if not asked:
             continue
@@ -248,13 +248,6 @@ def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tupl
                 known[key] = NoMove(reason=f"{observation.player}{NOT_ASKED}{error}", forfeits=False)
         prompts.append(known[key])
     return prompts
-
-
-def _sampled(requests: Sequence[Request], sample: Sample | None) -> list[list[Completion]]:
-    """Sample for every player that waits; the policies' own engines may do it in one batch."""
-    if sample is None:
-        return sample_many(requests)
-    return [sample(request.policy, request.prompts, request.params, request.seeds) for request in requests]
 
 
 def _paid(move: _Move, contests: Sequence[Contest], *, later: float) -> Turn:

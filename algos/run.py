@@ -10,9 +10,9 @@ One step, of `problems` × `group_size` × `answers` contests:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ from agents.engines.served import ServedEngine
 from agents.engines.tinker import TinkerBase
 from agents.engines.torch import TorchEngine
 from agents.policy import LLMPolicy
-from agents.sampling import Completion, SamplingParams
+from agents.sampling import Completion, Request, SamplingParams, sample_many
 from agents.shared_base import SharedBase
 from agon_env.contest import Contest
 from algos.advantages import Advantages
@@ -203,7 +203,8 @@ class Run:
             self.engine.rest()  # the GPU is the learner's now
         turns = penalise_length(rollout.turns, self.config.length_penalty, max_tokens=self.config.max_tokens)
         stats |= turn_metrics(turns) | pair_metrics(rollout) | disagreement(rollout.contests)
-        stats |= base_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
+        for divergence in (base_divergence, policy_divergence):
+            stats |= divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
         turns = appraise(rollout, turns, self.critics)
         learning = [turn for turn in turns if turn.policy in self.policies and self.algorithm.learns(turn, self.contest.roles)]
         advantages = self.algorithm.advantages(learning)
@@ -222,7 +223,6 @@ class Run:
                 update |= update_critic(self.critics[name], valued, seed=(self.config.seed, self.step), watch=self.guards)
             self.guards.updated(policy, update)
             stats |= {f"{name}/{key}": value for key, value in update.items()}
-        stats |= policy_divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
         tokens = sum(len(turn.completion.token_ids) for turn in rollout.turns if turn.completion is not None)
         stats["progress/tokens"] = float(tokens)
         self.step += 1
@@ -234,33 +234,38 @@ class Run:
         temperature = self.config.temperature
         return update_policy(self.learners[policy.name], policy, rows, temperature=temperature, seed=seed, watch=self.guards)
 
-    def sample(
-        self, policy: LLMPolicy, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
-    ) -> list[Completion]:
-        """Generate tokens, by the verb of the learner that the policy belongs to."""
-        learner = self.learners.get(policy.name)
-        sample = policy.sample if learner is None else partial(learner.sample, policy)  # without one it is an opponent
+    def sample(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """Generate tokens, by the verbs of the learners that the policies belong to."""
         try:
-            return sample(prompts, params=params, seeds=seeds)
+            return self._sample(requests)
         except BaseException as error:
             if not (is_out_of_memory(error) and isinstance(self.engine, TorchEngine)):
                 raise
         free_memory()  # out of the handler, whose traceback holds what there is no memory for
-        fewer = max(1, min(len(prompts), self.engine.max_rows or len(prompts)) // 2)
+        names, rows = ", ".join(request.policy.name for request in requests), sum(len(one.prompts) for one in requests)
+        fewer = max(1, min(rows, self.engine.max_rows or rows) // 2)
         self.engine.max_rows = fewer
-        self.guards.tell(
-            "out_of_memory", f"{len(prompts)} rows can't be sampled side by side: {fewer} are from now on", policy=policy.name
-        )
+        self.guards.tell("out_of_memory", f"{rows} rows of {names} can't be sampled side by side: {fewer} are from now on")
         try:
-            return sample(prompts, params=params, seeds=seeds)
+            return self._sample(requests)
         except BaseException as error:
             if not is_out_of_memory(error):
                 raise
-            longest = max(map(len, prompts)) + params.max_tokens
+            longest = max(len(prompt) + one.params.max_tokens for one in requests for prompt in one.prompts)
             raise OutOfMemory(
-                f"{policy.name} can't sample {fewer} rows of up to {longest} tokens side by side ({error}): set a smaller "
+                f"{names} can't sample {fewer} rows of up to {longest} tokens side by side ({error}): set a smaller "
                 "max_rows or max_tokens"
             ) from error
+
+    def _sample(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        verbs = {id(learner): learner.sample for learner in self.learners.values()}
+        places: defaultdict[int, list[int]] = defaultdict(list)
+        for place, request in enumerate(requests):
+            places[id(self.learners.get(request.policy.name))].append(place)  # an opponent has none
+        found: dict[int, list[Completion]] = {}
+        for learner, own in places.items():
+            found |= zip(own, verbs.get(learner, sample_many)([requests[place] for place in own]), strict=True)
+        return [found[place] for place in range(len(requests))]
 
 
 def _was_cut(turn: Turn) -> bool:

@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 from agents.adapters import BASE
 from agents.engines.tinker import TinkerBase, answer
 from agents.policy import LLMPolicy
-from agents.sampling import Completion, SamplingParams
+from agents.sampling import Completion, Request, sample_many
 from agents.shared_base import SharedBase
 from algos.batching import completion_tensors
 from algos.errors import ConfigError, RunStopped
@@ -72,11 +72,9 @@ class TinkerLearner(Learner):
         self._steps: dict[str, int] = {}
         self._has_gradient: set[str] = set()
 
-    def sample(
-        self, policy: LLMPolicy, prompts: Sequence[Sequence[int]], *, params: SamplingParams, seeds: Sequence[int]
-    ) -> list[Completion]:
-        """Return one completion for each prompt, sampled by the service from the policy as it is now."""
-        return policy.sample(prompts, params=params, seeds=seeds)
+    def sample(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """Return the completions of each request, sampled by the service from its policy as it is now."""
+        return sample_many(requests)
 
     @phase("update")
     def forward_backward(self, policy: LLMPolicy, batch: Batch) -> Stats:

@@ -8,7 +8,7 @@ from learner_fixtures import FAMILIES, plain_logprobs, tiny_base, tiny_model, ti
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
 
-from agents.sampling import SamplingParams
+from agents.sampling import Request, SamplingParams
 from algos.learner import LocalLearner, NoGradient, NonFiniteUpdate, OptimConfig
 from algos.logprobs import Head
 from algos.losses import LossConfig, count_normalizer
@@ -274,7 +274,7 @@ def test_scores_equal_what_the_sampler_said(temperature):
     learner = LocalLearner(base)
     prompts = [row.prompt_ids for row in tiny_rows(5)]
     params = SamplingParams(max_tokens=6, temperature=temperature)
-    completions = learner.sample(alice, prompts, params=params, seeds=range(5))
+    (completions,) = learner.sample([Request(alice, prompts, params, seeds=range(5))])
     rows = [
         replace(tiny_rows(1)[0], prompt_ids=prompt, completion_ids=c.token_ids, old_logprobs=c.logprobs, advantage=1.0)
         for prompt, c in zip(prompts, completions, strict=True)

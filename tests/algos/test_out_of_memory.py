@@ -145,14 +145,14 @@ def test_a_run_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         runs = [Run.of(bandit.config(model, "grpo", env="tests/Alone-v0")) for _ in range(2)]
         expected, _ = runs[0].advance()
         failing_above(monkeypatch, runs[1].learners["alice"], 1024)
-        sample = runs[1].engine.sample
+        sample = runs[1].engine.sample_many
 
-        def few_rows(policy: Any, prompts: Any, params: Any, *, seeds: Any) -> Any:
-            if (runs[1].engine.max_rows or len(prompts)) > 32:
+        def few_rows(requests: Any) -> Any:
+            if (runs[1].engine.max_rows or sum(len(request.prompts) for request in requests)) > 32:
                 raise MemoryError
-            return sample(policy, prompts, params, seeds=seeds)
+            return sample(requests)
 
-        monkeypatch.setattr(runs[1].engine, "sample", few_rows)
+        monkeypatch.setattr(runs[1].engine, "sample_many", few_rows)
         stats, _ = runs[1].advance()
     assert stats["alice/reward"] == expected["alice/reward"]
     assert stats["alice/grad_norm"] == pytest.approx(expected["alice/grad_norm"], rel=1e-4)

@@ -132,7 +132,7 @@ def test_divergences_are_those_at_the_temperature_of_the_samples(model: Path) ->
     assert found["pair/kl_alice_bob"] == pytest.approx(np.mean(said - bob), rel=1e-3)
 
 
-@pytest.mark.parametrize(("said", "compared"), [(0, 0), (1, 1), (3, 3), (4, 4), (24, 4), (64, 4), (128, 8), (1000, 16)])
+@pytest.mark.parametrize(("said", "compared"), [(0, 0), (1, 1), (3, 1), (8, 2), (24, 4), (64, 4), (128, 8), (1000, 16)])
 def test_policies_are_compared_on_few_turns_from_all_of_a_step(said: int, compared: int) -> None:
     completion = Completion((1,), (-1.0,), "stop")
     turns = [

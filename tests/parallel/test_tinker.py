@@ -20,7 +20,7 @@ from agents.adapter_files import WEIGHTS_FILE
 from agents.engines.tinker import TinkerEngine
 from agents.errors import DependencyNotInstalled, PromptTooLong, ServerFailed
 from agents.policy import LLMPolicy
-from agents.sampling import SamplingParams
+from agents.sampling import Request, SamplingParams
 from agents.shared_base import SharedBase
 from algos.commands.train import main
 from algos.config import TINY, TrainConfig
@@ -157,7 +157,7 @@ def test_a_service_that_is_busy_is_asked_again(service: TinkerService, what: str
     alice, _ = two_policies(service)
     learner = TinkerLearner(alice.base, optim=OPTIM)
     service.fail(what, 429, 503)
-    said = learner.sample(alice, [(20, 21)], params=SamplingParams(max_tokens=4), seeds=[1])[0]
+    said = learner.sample([Request(alice, [(20, 21)], SamplingParams(max_tokens=4), seeds=[1])])[0][0]
     row = Row((20, 21), said.token_ids, said.logprobs, advantage=1.0)
     before = weights(service, alice)
     learner.forward_backward(alice, Batch((row,)))
@@ -170,10 +170,10 @@ def test_a_service_that_is_busy_is_asked_again(service: TinkerService, what: str
 def test_a_completion_that_is_lost_is_sampled_again_and_an_update_is_not(service: TinkerService) -> None:
     alice, _ = two_policies(service)
     learner = TinkerLearner(alice.base)
-    params = SamplingParams(max_tokens=4)
-    expected = learner.sample(alice, [(20, 21)], params=params, seeds=[1])
+    request = Request(alice, [(20, 21)], SamplingParams(max_tokens=4), seeds=[1])
+    expected = learner.sample([request])
     service.lose("asample")
-    assert learner.sample(alice, [(20, 21)], params=params, seeds=[1]) == expected
+    assert learner.sample([request]) == expected
     service.lose("forward_backward")
     with pytest.raises(ServerFailed, match=r"an update of 'alice': the Tinker service failed.*expired"):
         learner.forward_backward(alice, Batch(tuple(rows_of(alice))))
