@@ -8,22 +8,19 @@ game has to: order of calls, seeding, the declared fate of bad actions, the tran
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from agon_env.errors import EpisodeOver, Error, InvalidMove, ResetNeeded
 from agon_env.events import Row
+from agon_env.payment import checked_scores, forfeited, paid
 from agon_env.rewards import RewardRule, make_rule, total
+from agon_env.seating import default_players, player_of, seated, unpaid
 from agon_env.transcript import Header, Transcript
 from agon_env.types import NO_MOVE, Action, FrozenDict, Message, NoMove, Observation, Outcome, Reward, freeze, unshared
-
-DEFAULT_PLAYERS = ("alice", "bob", "carol", "dave", "erin", "frank")
-
 
 StepResult: TypeAlias = tuple[Observation | None, dict[str, Reward], bool, bool, dict[str, Any]]
 """What `Contest.step` returns: observation, rewards, terminated, truncated, info."""
@@ -114,16 +111,15 @@ class Contest:
         """
         if not self.roles or len(set(self.roles)) < len(self.roles):
             raise Error(f"{self._name} must name its roles, each once: roles = ('drafter', 'challenger')")
-        self.players: tuple[str, ...] = tuple(players) if players is not None else _default_players(len(self.roles))
+        self.players: tuple[str, ...] = tuple(players) if players is not None else default_players(len(self.roles))
         if len(set(self.players)) != len(self.roles):
             raise Error(f"{self._name} needs {len(self.roles)} different players, not {self.players}")
-        self._default_roles = self._check_roles(
-            roles if roles is not None else dict(zip(self.players, self.roles, strict=True))
-        )
+        seats = roles if roles is not None else dict(zip(self.players, self.roles, strict=True))
+        self._default_roles = seated(seats, players=self.players, roles=self.roles)
         self.reward_rule: RewardRule = make_rule(reward, bonus=bonus)
         if self.reward_rule.zero_sum and len(self.players) < 2:
             raise Error(f"{self._name} has one player, and so no zero-sum reward; use reward='outcome'")
-        self._unpaid = _unpaid(self.players)
+        self._unpaid = unpaid(self.players)
         self.outcome: Outcome | None = None
         self._seed_stream = (int(np.random.SeedSequence().entropy), 0)  # type: ignore[arg-type]
         self._started = False
@@ -195,11 +191,13 @@ class Contest:
         """
         given = self._check_options(options)
         given_roles = given.pop("roles", None)
-        role_of = self._check_roles(given_roles) if given_roles is not None else self._default_roles
+        role_of = self._default_roles
+        if given_roles is not None:
+            role_of = seated(given_roles, players=self.players, roles=self.roles)
         self.seed: int = self._next_seed(seed)
         self._started, self._role = False, None  # until setup has succeeded
         self.role_of = role_of
-        self.player_of = _player_of(self.players, tuple(role_of.values()))
+        self.player_of = player_of(self.players, tuple(role_of.values()))
         self.turn: int = 0
         self.outcome = None
         self.cut_roles: frozenset[str] = frozenset()
@@ -349,20 +347,7 @@ class Contest:
         Raises:
             Error: a reward is not finite, is outside of `reward_range`, or they do not sum to zero though `zero_sum` says so.
         """
-        components = self.reward_rule(scores)
-        if components.keys() != set(self.roles):
-            raise Error(f"the reward rule of {self._name} must pay {', '.join(self.roles)}, not {', '.join(components)}")
-        rewards = [total(components[role]) for role in self.roles]
-        known = [reward for reward in rewards if reward is not None]
-        if not all(map(math.isfinite, known)):
-            raise Error(f"the reward rule of {self._name} gave {rewards}; rewards must be finite, or None")
-        low, high = self.reward_range
-        rounding = 1e-9 * max(1.0, *map(abs, known)) if known else 0.0
-        if not all(low - rounding <= reward <= high + rounding for reward in known):
-            raise Error(f"the reward rule of {self._name} gave {rewards}, outside of [{low}, {high}]; mend its range()")
-        if self.zero_sum and len(known) == len(rewards) and abs(math.fsum(known)) > rounding * len(known):
-            raise Error(f"the reward rule of {self._name} gave {rewards}, which do not sum to zero though its zero_sum says so")
-        return components
+        return paid(scores, self.reward_rule, reward_range=self.reward_range, zero_sum=self.zero_sum, game=self._name)
 
     def render(self) -> str:
         """Return the contest so far as plain text."""
@@ -437,30 +422,15 @@ class Contest:
             shown = replace(shown, messages=_again(shown.messages, complaint))
         self._asked = self._shown[player] = shown
 
-    def _checked_scores(self, scores: Mapping[str, Reward]) -> dict[str, Reward]:
-        if set(scores) != set(self.roles):
-            raise Error(f"score() of {self._name} must give {', '.join(self.roles)} a score each, not {dict(scores)}")
-        return {role: self._checked(scores[role]) for role in self.roles}
-
-    def _checked(self, score: Reward) -> Reward:
-        if score is None:
-            return None
-        low, high = self.score_range
-        if isinstance(score, str) or not hasattr(score, "__float__"):
-            raise Error(f"{self._name} gave the score {score!r}; it must be a number, or None")
-        if not low <= score <= high:
-            raise Error(f"{self._name} gave the score {score}; declare another score_range than [{low}, {high}], or give None")
-        return float(score)
-
-    def _forfeit(self, offender: str) -> dict[str, dict[str, Reward]]:
-        low, high = self.reward_range
-        if self.zero_sum:
-            high = -low / (len(self.roles) - 1)
-        return {role: {"forfeit": low if role == offender else high} for role in self.roles}
-
     def _end(self, reason: str, *, offender: str | None, given: Mapping[str, Reward] | None) -> None:
-        scores: dict[str, Reward] = dict.fromkeys(self.roles) if given is None else self._checked_scores(given)
-        components = self._forfeit(offender) if offender is not None else self.pay(scores)
+        scores: dict[str, Reward] = dict.fromkeys(self.roles)
+        if given is not None:
+            scores = checked_scores(given, roles=self.roles, score_range=self.score_range, game=self._name)
+        components: Mapping[str, Mapping[str, Reward]] = (
+            self.pay(scores)
+            if offender is None
+            else forfeited(offender, roles=self.roles, reward_range=self.reward_range, zero_sum=self.zero_sum)
+        )
         rewards = {player: total(components[role]) for player, role in self.role_of.items()}
         self.outcome = Outcome(
             rewards=FrozenDict(rewards),
@@ -513,15 +483,6 @@ class Contest:
             raise Error(f"{self._name} does not know the reset option {unknown[0]!r}; it takes {', '.join(sorted(known))}")
         return {key: unshared(value) for key, value in options.items()}
 
-    def _check_roles(self, roles: Mapping[str, str]) -> FrozenDict:
-        if (
-            not isinstance(roles, Mapping)
-            or set(roles) != set(self.players)
-            or any(role not in roles.values() for role in self.roles)
-        ):
-            raise Error(f"roles must give each of {', '.join(self.players)} one of {', '.join(self.roles)}, not {roles!r}")
-        return _role_of(self.players, tuple([roles[player] for player in self.players]))
-
 
 _NO_MOVE = (0, None, None, "", False, 0, None, None, ())
 
@@ -532,26 +493,3 @@ def _again(messages: tuple[Message, ...], complaint: str) -> tuple[Message, ...]
         return (*messages, {"role": "user", "content": again})
     *before, last = messages  # many chat templates refuse two user messages in a row
     return (*before, {**last, "content": f"{last['content']}\n\n{again}"})
-
-
-# Contests with the same players share what follows from their names: fewer objects, which stay in the processor's cache.
-
-
-@cache
-def _default_players(n: int) -> tuple[str, ...]:
-    return DEFAULT_PLAYERS[:n] if n <= len(DEFAULT_PLAYERS) else tuple(f"player_{i}" for i in range(n))
-
-
-@lru_cache(256)
-def _role_of(players: tuple[str, ...], roles: tuple[str, ...]) -> FrozenDict:
-    return FrozenDict(zip(players, roles, strict=True))
-
-
-@lru_cache(256)
-def _player_of(players: tuple[str, ...], roles: tuple[str, ...]) -> FrozenDict:
-    return FrozenDict(zip(roles, players, strict=True))
-
-
-@lru_cache(256)
-def _unpaid(players: tuple[str, ...]) -> FrozenDict:
-    return FrozenDict(dict.fromkeys(players, 0.0))

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from agon_env.contest import DEFAULT_PLAYERS
+from agon_env.seating import DEFAULT_PLAYERS
 from algos.algorithm import Algorithm
 from algos.win_rates import WinRates, chances
 

@@ -216,8 +216,8 @@ class LeavesTheRange(Nim):
 
 
 class KeepsTheRoles(Nim):
-    def _check_roles(self, roles):
-        return dict(zip(self.players, self.roles, strict=True))
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed, options={key: value for key, value in (options or {}).items() if key != "roles"})
 
 
 class HasAnUnwritableResult(Nim):
