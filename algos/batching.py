@@ -24,6 +24,8 @@ from algos.types import Row
 SHARED_SPREAD = 8
 """Attention holds the keys and values of a prompt once for each row that shares it. They are a tenth to a thirtieth of
 what a layer keeps of a token, so this many times the token budget adds less than the budget itself."""
+EVENNESS = 64
+"""Micro-batches are made equal to within this part of the token budget."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +190,35 @@ def shared_batches(rows: Sequence[Row], token_budget: int) -> list[list[int]]:
             pieces[-1].append(index)
             room, spread = room - cost, spread - whole
     return pieces
+
+
+def even_batches(
+    divide: Callable[[Sequence[Row], int], list[list[int]]], rows: Sequence[Row], token_budget: int
+) -> list[list[int]]:
+    """Divide rows into as many micro-batches as `divide` makes, and have the largest one as small as that allows.
+
+    A small last one takes nearly as long as a full one, and ranks that each get one would wait for who has a full one.
+
+    Args:
+        divide: `micro_batches` or `shared_batches`.
+        rows: the rows.
+        token_budget: most tokens of one micro-batch.
+    """
+    found = divide(rows, token_budget)
+    low, high = 0, token_budget
+    while len(found) > 1 and high - low > token_budget // EVENNESS + 1:
+        middle = (low + high) // 2
+        tried = divide(rows, middle)
+        if len(tried) > len(found):
+            low = middle
+        else:
+            found, high = tried, middle
+    return found
+
+
+def tokens_of(rows: Sequence[Row]) -> int:
+    """Return how many tokens some rows are, a prompt that several share counted once."""
+    return sum(map(len, {row.prompt_ids for row in rows})) + sum(len(row.completion_ids) for row in rows)
 
 
 def _group_cost(rows: Sequence[Row], group: Sequence[int]) -> int:

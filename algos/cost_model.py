@@ -6,6 +6,7 @@
               frozen weight is one product, not two; an adapter's is two
     decoding  a step of all live rows takes as long as its FLOPs, or as reading the weights and the rows' caches, whichever is
               longer, and an overhead per layer
+    learning  whole micro-batches are dealt to the ranks, and the others wait for who has most
     memory    the base once, adapters with gradients and two moments in float32, the caches of live rows, the activations of one
               micro-batch
 
@@ -191,7 +192,7 @@ def estimate(shape: Shape, work: Workload, hardware: Hardware, *, devices: int =
         trained_tokens=work.epochs * work.trained,
         flops=flops,
         seconds_sampling=sampling,
-        seconds_training=training_flops / (hardware.train_flops * devices),
+        seconds_training=training_flops / hardware.train_flops * _share_of_busiest(work, devices),
         seconds_other=hardware.turn * (work.drafts + work.replies) / replicas,
         base_bytes=base / per_replica,
         adapter_bytes=adapters,
@@ -245,6 +246,12 @@ def _training_flops(shape: Shape, work: Workload) -> float:
         rank=work.rank,
         recompute=work.recompute,
     )
+
+
+def _share_of_busiest(work: Workload, ranks: int) -> float:
+    """Return which part of the learning the rank does that has most to do: micro-batches are not divided."""
+    pieces = max(1, math.ceil(work.trained / (work.policies * work.token_budget)))
+    return math.ceil(pieces / ranks) / pieces
 
 
 def _probe_flops(shape: Shape, work: Workload) -> float:

@@ -41,3 +41,7 @@ class FolderFailed(RunStopped):
 
 class WorkersFailed(RunStopped):
     """Workers on other machines do not start, or die over their work."""
+
+
+class RankLost(RunStopped):
+    """One of the processes that learn side by side has died."""

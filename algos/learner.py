@@ -24,7 +24,7 @@ from agents.policy import LLMPolicy
 from agents.sampling import Completion, Request, sample_many
 from agents.shared_base import SharedBase
 from agents.training_block import fuse, merged_once
-from algos.batching import Completions, micro_batches, pad_rows, shared_batches
+from algos.batching import Completions, even_batches, micro_batches, pad_rows, shared_batches
 from algos.logprobs import check_head, token_logprobs
 from algos.losses import LossConfig, count_normalizer, merge_stats, policy_loss
 from algos.memory import TokenBudget
@@ -311,7 +311,7 @@ class LocalLearner(Learner):
 
     def _cut(self, rows: Sequence[Row], tokens: int) -> list[list[int]]:
         """Return which rows make a micro-batch, for all that are computed in this process."""
-        return (shared_batches if self._packs else micro_batches)(rows, tokens)
+        return even_batches(shared_batches if self._packs else micro_batches, rows, tokens)
 
     def _with_reference(self, rows: Sequence[Row], *, temperature: float) -> list[Row]:
         """Fill in the reference log-probabilities that are missing, all in one block."""

@@ -1,12 +1,12 @@
 """Two workers against one, what travels, what a lost worker changes, and two ranks against one process.
 
-    python benchmarks/scale.py [--steps 5] [--problems 16] [--group 4] [--new-tokens 64] [--out scale.json]
+    python benchmarks/scale.py [--only ray ranks] [--steps 5] [--problems 16] [--group 4] [--new-tokens 64] [--out scale.json]
 
 Whole training steps of the duel with the embedded model, on two cores: with one Ray worker, with two, and with two of which
 one is killed (kill -9) in the middle of a step. The runs are interleaved. `times_as_fast` is the ratio of the medians of the
 time that is spent playing: on the wall; and, for a machine that is shared with others, by the processor's time of the worker
-that worked longest. Then 20 steps of the learner on the same rows in one process and on two gloo ranks: in micro-batches that
-are enough for both ranks as one process makes them, and in those of the usual size, which ranks make smaller.
+that worked longest. Then 20 steps of the learner on the same rows in one process and on two gloo ranks: in many micro-batches,
+in a few, in those of the usual size, and in one, for which only one of the ranks has anything to do.
 
 Needs `pip install 'agon-env[ray]'`.
 """
@@ -40,8 +40,9 @@ from algos.types import Batch, Row
 
 LEARNER_STEPS = 20
 ROWS = 36
-BUDGETS = {"same_micro_batches": 128, "smaller_micro_batches": None}
-"""Name → most tokens of a micro-batch, of some 1,900 in a step; None: the usual ones."""
+BUDGETS = (128, 400, None, 4096)
+"""Most tokens of a micro-batch, of some 1,900 in a step; None: as many as usual."""
+PARTS = ("ray", "ranks")
 
 
 def main() -> None:
@@ -49,12 +50,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("steps", 5), ("problems", 16), ("group", 4), ("new-tokens", 64)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--out")
     args = parser.parse_args()
     config = dataclasses.replace(
         TINY, problems=args.problems, group_size=args.group, max_tokens=args.new_tokens, eval_problems=0, steps=args.steps + 1
     )
-    report = {"machine": machine("torch", "ray"), "ray": workers(config), "ranks": ranks()}
+    parts = {"ray": lambda: workers(config), "ranks": ranks}
+    report: dict[str, Any] = {"machine": machine("torch", "ray")} | {name: parts[name]() for name in args.only}
     publish(report, args.out)
 
 
@@ -118,32 +121,40 @@ def digest(policy: LLMPolicy) -> str:
 
 def ranks() -> dict[str, Any]:
     """Learn on the same rows in one process and on two ranks."""
-    found: dict[str, Any] = {"steps": LEARNER_STEPS, "rows_of_a_step": ROWS}
-    for name, budget in BUDGETS.items():
-        alone, together = learn(None, budget), launch(learn_ranked, budget, ranks=2)
+    found: list[dict[str, Any]] = []
+    for budget in BUDGETS:
+        (alone, pieces), (together, _) = learn(None, budget), launch(learn_ranked, budget, ranks=2)
         differences = [float(np.abs(one - other).max()) for one, other in zip(alone, together, strict=True)]
         moved = max(float(np.abs(one).max()) for one in alone)
-        found[name] = {"greatest_difference_of_a_weight": max(differences), "greatest_weight": round(moved, 4)}
-    return found
+        found.append(
+            {
+                "micro_batches_of_a_step": spread(pieces, digits=0),
+                "greatest_difference_of_a_weight": max(differences),
+                "greatest_weight": round(moved, 4),
+            }
+        )
+    return {"steps": LEARNER_STEPS, "rows_of_a_step": ROWS, "by_size_of_micro_batches": found}
 
 
-def learn_ranked(budget: int | None) -> list[np.ndarray]:
+def learn_ranked(budget: int | None) -> tuple[list[np.ndarray], list[int]]:
     return learn(Ranks.current(), budget)
 
 
-def learn(ranks: Ranks | None, budget: int | None) -> list[np.ndarray]:
-    """Return the adapter after 20 steps on rows of very different lengths."""
+def learn(ranks: Ranks | None, budget: int | None) -> tuple[list[np.ndarray], list[int]]:
+    """Return the adapter after 20 steps on rows of very different lengths, and the micro-batches of each made by this rank."""
     base = SharedBase.load("embedded", device="cpu")
     policy = base.policy("alice", rank=8, seed=1)
     optim = OptimConfig(learning_rate=1e-3, token_budget=budget)
     learner = LocalLearner(base, optim=optim) if ranks is None else RankedLearner(base, ranks=ranks, optim=optim)
+    pieces = []
     for step in range(LEARNER_STEPS):
         drawn = rows(step)
         scored = learner.logprobs(policy, drawn)  # the policy has said them itself, as in training
-        own = (dataclasses.replace(row, old_logprobs=logp) for row, logp in zip(drawn, scored, strict=True))
+        own = [dataclasses.replace(row, old_logprobs=logp) for row, logp in zip(drawn, scored, strict=True)]
+        pieces.append(len(learner._cut(own, learner.budget.tokens)))
         learner.forward_backward(policy, Batch(tuple(own)))
         learner.optim_step(policy)
-    return [parameter.detach().numpy() for parameter in policy.parameters()]
+    return [parameter.detach().numpy() for parameter in policy.parameters()], pieces
 
 
 def rows(step: int) -> Sequence[Row]:

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import torch
 import torch.multiprocessing as multiprocessing
+from torch.multiprocessing import ProcessExitedException
 
-from algos.errors import ConfigError
+from algos.errors import ConfigError, RankLost
 from algos.parallel.ranks import Ranks, portable
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ def launch(work: Callable[..., T], *args: Any, ranks: int) -> T:
     Raises:
         ConfigError: there are fewer GPUs than ranks.
         Exception: what the rank raised that failed first.
-        ProcessExitedException: a rank was killed.
+        RankLost: a rank has died without a word.
     """
     if 0 < torch.cuda.device_count() < ranks:
         raise ConfigError(f"ranks={ranks} needs as many GPUs; here are {torch.cuda.device_count()}")
@@ -51,13 +52,16 @@ def launch(work: Callable[..., T], *args: Any, ranks: int) -> T:
     assert context is not None
     found: dict[int, tuple[Any, BaseException | None]] = {}
     with _signals_passed_on(context.pids()):
-        while not context.join(timeout=0.1, grace_period=GRACE) or not outcomes.empty():
+        while not _joined(context) or not outcomes.empty():
             while not outcomes.empty():
                 number, returned, failed = outcomes.get()
                 found[number] = returned, failed
                 if failed is not None:
+                    # Where one has died, the others complain that they can't reach it.
+                    dead = [rank for rank, process in enumerate(context.processes) if process.exitcode]
+                    lost = _lost(context, dead[0]) if dead else None
                     _end(context)
-                    raise failed
+                    raise lost or failed
     result: T = found[0][0]
     return result
 
@@ -68,6 +72,8 @@ def _rank(number: int, size: int, port: int, outcomes: Any, work: Callable[..., 
         **{"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(size)},
         **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
     }
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, torch.get_num_threads() // size))  # the ranks share the cores of this machine
     returned = failed = None
     try:
         Ranks.join()
@@ -77,6 +83,24 @@ def _rank(number: int, size: int, port: int, outcomes: Any, work: Callable[..., 
     outcomes.put((number, returned, failed))
     if failed is None:
         Ranks.leave()
+
+
+def _joined(context: Any) -> bool:
+    """Wait a moment; return whether all ranks have ended."""
+    try:
+        return bool(context.join(timeout=0.1, grace_period=GRACE))
+    except ProcessExitedException as error:
+        raise _lost(context, error.error_index) from None
+
+
+def _lost(context: Any, rank: int) -> RankLost:
+    code = context.processes[rank].exitcode
+    how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    why = " (the system does that when memory runs out)" if code == -signal.SIGKILL else ""
+    return RankLost(
+        f"rank {rank} of {len(context.processes)} was {how}{why}, so the others were stopped. Go on from the last checkpoint: "
+        "--resume FOLDER"
+    )
 
 
 def _end(context: Any) -> None:

@@ -7,6 +7,7 @@ every rank takes the same optimiser step from the same numbers, so that the adap
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from agents.agent import Agent
 from agents.policy import LLMPolicy
 from agents.shared_base import SharedBase
 from agon_env.contest import Contest
+from algos.batching import tokens_of
 from algos.learner import LocalLearner
 from algos.losses import merge_stats
 from algos.parallel.division import divide_evenly, divide_pieces, merge, numbered, pack, unpack
@@ -23,17 +25,15 @@ from algos.rollouts import Rollout, Rollouts, Start, rollout
 from algos.types import Batch, Row, Stats, ValueRow
 from algos.values import Critic
 
-PIECES = 4
-"""Micro-batches of each rank, at least: of fewer and larger ones, one more on one rank would keep the others waiting."""
-
 T = TypeVar("T")
 
 
 class RankedLearner(LocalLearner):
     """A `LocalLearner` that computes its share of the micro-batches, and learns from all of them.
 
-    Where there are `PIECES` for each rank, they are those that one process would have made, so that every rank comes to the
-    same weights as one process, to the last bit. Else they are smaller ones, and the weights are the same up to rounding.
+    They are those that one process makes, whole, so that every rank comes to the same weights as one process, to the last
+    bit. Where there are fewer than ranks, the others wait: to cut them finer for each number of ranks would take more time in
+    all (small products are slow), and change the rounding.
     """
 
     def __init__(self, base: SharedBase, *, ranks: Ranks, **options: Any) -> None:
@@ -41,6 +41,7 @@ class RankedLearner(LocalLearner):
         super().__init__(base, **options)
         self.ranks = ranks
         self._most = self.budget.tokens  # of all ranks, whatever one of them has no memory for later on
+        self._told_of_idle = False
 
     def forward_backward(self, policy: LLMPolicy, batch: Batch) -> Stats:
         """Add this rank's share of the gradient; the statistics are those of the whole batch.
@@ -51,6 +52,7 @@ class RankedLearner(LocalLearner):
         compute = super().forward_backward
         pieces = together(self.ranks, lambda: compute(policy, batch), otherwise=self._optimizer(policy).drop_gradient)
         counts = [{name: piece.pop(name) for name in ("rows", "rows_computed")} for piece in pieces]
+        self._tell_of_idle(sum(piece["tokens"] == 0 for piece in pieces), policy)
         return merge_stats(pieces) | counts[0]
 
     @phase("update")
@@ -66,13 +68,23 @@ class RankedLearner(LocalLearner):
 
     def _cut(self, rows: Sequence[Row], tokens: int) -> list[list[int]]:
         cut = super()._cut
-        costs = [len(row.prompt_ids) + len(row.completion_ids) for row in rows]
-        pieces = cut(rows, max(1, min(self._most, sum(costs) // (PIECES * self.ranks.size))))
-        shares = divide_pieces([sum(costs[index] for index in piece) for piece in pieces], parts=self.ranks.size)
-        own = [pieces[index] for index in shares[self.ranks.number]]
+        pieces = cut(rows, self._most)
+        costs = [tokens_of([rows[index] for index in piece]) for piece in pieces]
+        own = [pieces[index] for index in divide_pieces(costs, parts=self.ranks.size)[self.ranks.number]]
         if tokens >= self._most:
             return own
         return [[piece[place] for place in part] for piece in own for part in cut([rows[index] for index in piece], tokens)]
+
+    def _tell_of_idle(self, idle: int, policy: LLMPolicy) -> None:
+        """Warn, once in a run, when ranks had nothing to do while others learned."""
+        if 0 < idle < self.ranks.size and self.ranks.first and not self._told_of_idle:
+            self._told_of_idle = True
+            warnings.warn(
+                f"there were micro-batches for only {self.ranks.size - idle} of {self.ranks.size} ranks in an update of "
+                f"{policy.name}, and the others waited. Take fewer ranks, larger steps, or an optim.token_budget below "
+                f"{self._most}",
+                stacklevel=2,
+            )
 
 
 class RankedCritic(Critic):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from learner_fixtures import tiny_rows
 
-from algos.batching import SHARED_SPREAD, micro_batches, pad_rows, shared_batches
+from algos.batching import SHARED_SPREAD, even_batches, micro_batches, pad_rows, shared_batches, tokens_of
 from algos.types import Batch, Row
 
 
@@ -121,6 +121,25 @@ def test_rows_of_one_prompt_are_divided_only_where_they_must_be():
     rows = [Row(prompts[index % 3], (4,) * 5, (-1.0,) * 5, 1.0) for index in range(9)]
     for budget, sizes in {18: [3, 3, 3], 35: [3, 3, 3], 36: [6, 3], 17: [2, 1, 2, 1, 2, 1]}.items():
         assert [len(piece) for piece in shared_batches(rows, budget)] == sizes
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 9)), max_size=30), budget=st.integers(1, 200)
+)
+@pytest.mark.parametrize("divide", [micro_batches, shared_batches])
+def test_even_batches_are_as_many_as_before_and_none_is_larger(divide, rows, budget):
+    rows = [Row((name,) * p, (2,) * c, (-1.0,) * c, 1.0) for name, p, c in rows]
+    before, pieces = divide(rows, budget), even_batches(divide, rows, budget)
+    assert len(pieces) == len(before)
+    assert sorted(index for piece in pieces for index in piece) == list(range(len(rows)))
+    assert all(tokens_of([rows[index] for index in piece]) <= budget or len(piece) == 1 for piece in pieces)
+
+
+def test_the_last_micro_batch_is_as_large_as_the_others():
+    rows = [Row((index,), (4,) * 9, (-1.0,) * 9, 1.0) for index in range(22)]
+    assert [len(piece) for piece in shared_batches(rows, 100)] == [10, 10, 2]
+    assert [len(piece) for piece in even_batches(shared_batches, rows, 100)] == [8, 8, 6]
+    assert even_batches(shared_batches, rows[:3], 100) == shared_batches(rows[:3], 100)
 
 
 @pytest.mark.parametrize("divide", [micro_batches, shared_batches])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from algos.config import TINY
+from algos.config import TINY, TrainConfig
 from algos.errors import ConfigError
+from algos.guards import Guards
 from algos.optim import OptimConfig
+from algos.parallel.launch import launch
+from algos.parallel.ranks import Ranks
 from algos.trainer import train
 
 SMALL = dataclasses.replace(
@@ -46,6 +50,30 @@ def test_two_ranks_make_the_run_of_one_process(algorithm: str, tmp_path: Path) -
         # Sums come in another order, and Adam makes that large where a gradient is all but 0.
         assert gaps.quantile(0.99) < 1e-5
         assert gaps.max() < SMALL.optim.learning_rate
+
+
+def train_with_fault(config: TrainConfig, rank: int) -> Path:
+    """Train on one of the ranks, of which one fails in the second step, after its updates."""
+    observe = Guards.observe
+
+    def fail(guards: Guards, stats: dict[str, float]) -> None:
+        if Ranks.current().number == rank and guards.step == 1:
+            raise LookupError(f"rank {rank} failed")
+        observe(guards, stats)
+
+    Guards.observe = fail  # type: ignore[method-assign]
+    return train(config)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_fails_in_the_middle_ends_the_run_with_its_error(rank: int, tmp_path: Path) -> None:
+    config = dataclasses.replace(SMALL, ranks=2, output_dir=str(tmp_path), name="run", eval_problems=0)
+    began = time.monotonic()
+    with pytest.raises(LookupError, match=f"rank {rank} failed"):
+        launch(train_with_fault, config, rank, ranks=2)
+    assert time.monotonic() - began < 120
+    assert len(metrics(tmp_path / "run")) in (1, 2)
 
 
 def test_ranks_that_a_launcher_did_not_start_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
