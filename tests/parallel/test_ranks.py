@@ -166,7 +166,7 @@ def two_ranks() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", [*LOSSES, *BUDGETS, "critic"])
-def test_two_ranks_come_to_the_weights_of_one_process_to_the_last_bit(two_ranks: dict[str, Any], name: str) -> None:
+def test_two_ranks_learn_what_one_process_learns(two_ranks: dict[str, Any], name: str) -> None:
     optim = replace(OPTIM, token_budget=BUDGETS.get(name, OPTIM.token_budget))
     weights, stats = learn_values(None) if name == "critic" else learn(None, LOSSES.get(name, LOSSES["grpo"]), optim=optim)
     first, second = two_ranks["weights"]
