@@ -1,6 +1,6 @@
 """One cooperative step of two agents: agon-env's trainer against CoMLRL's `MAGRPOTrainer`; prints JSON.
 
-    python benchmarks/step_vs_comlrl.py [--python PYTHON] [--parts speed memory] [--output step_vs_comlrl.json]
+    python benchmarks/step_vs_comlrl.py [--python PYTHON] [--parts small real] [--output step_vs_comlrl.json]
 
 Needs `pip install 'agon-env[bench]'`, or an environment of its own for CoMLRL (it brings wandb and more), whose
 interpreter is named by `--python` and must have agon-env too.
@@ -11,7 +11,8 @@ group size and the number of sampled tokens are the same. What differs is what i
 the model per agent (`comlrl`; `comlrl_lora` gives each copy a PEFT adapter of the same rank instead), agon-env two
 adapters on one frozen base. CoMLRL's defaults are kept where they do not name the workload, but for its buffer: all
 problems are updated on together, not two by two, which is the faster way. Each side is a process of its own; the sides take
-turns step by step. Speed is measured on a small model and memory on a real one, both with small batches: a minute or two each.
+turns step by step. All is measured on a small model, of whose memory the imports are most, in a minute or two, and on a
+real one with fewer problems in a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from steps import LEARNING_RATE, Steps, Workload, prompts, race, resolve_model, 
 
 MAX_EPOCHS = 10_000
 SIDES = ("agon", "comlrl", "comlrl_lora")
-PARTS = ("speed", "memory")
+PARTS = ("small", "real")
 
 
 class _Over(Exception):
@@ -103,9 +104,9 @@ def run_comlrl(work: Workload, steps: Steps, *, lora: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--speed", type=int, nargs=3, default=[8, 8, 32], metavar=("PROBLEMS", "GROUP", "TOKENS"))
-    parser.add_argument("--memory", type=int, nargs=3, default=[2, 2, 8], metavar=("PROBLEMS", "GROUP", "TOKENS"))
-    parser.add_argument("--models", nargs=2, default=["embedded", "smollm2-135m"], help="for speed, and for memory")
+    parser.add_argument("--small", type=int, nargs=3, default=[8, 8, 32], metavar=("PROBLEMS", "GROUP", "TOKENS"))
+    parser.add_argument("--real", type=int, nargs=3, default=[2, 8, 32], metavar=("PROBLEMS", "GROUP", "TOKENS"))
+    parser.add_argument("--models", nargs=2, default=["embedded", "smollm2-135m"], help="the small one, and the real one")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--threads", type=int, default=1)
@@ -125,7 +126,7 @@ def main() -> None:
         return
     results = {}
     with tempfile.TemporaryDirectory() as folder:
-        all_sizes = (arguments.speed, arguments.memory)
+        all_sizes = (arguments.small, arguments.real)
         for part, name, sizes, steps in zip(PARTS, arguments.models, all_sizes, arguments.steps, strict=True):
             if part not in arguments.parts:
                 continue

@@ -43,7 +43,7 @@ def test_a_step_against_trl(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_step_against_comlrl() -> None:
     pytest.importorskip("comlrl")
-    sizes = [*("--speed", "2", "2", "8"), *("--memory", "1", "2", "4"), "--models", "embedded", "tiny"]
+    sizes = [*("--small", "2", "2", "8"), *("--real", "1", "2", "4"), "--models", "embedded", "tiny"]
     report = run("step_vs_comlrl.py", *sizes, "--steps", "1", "1", "--threads", "1")
     for name, tokens in (("embedded", 2 * 2 * 2 * 8), ("tiny", 2 * 1 * 2 * 4)):
         assert {report[name][side]["tokens_per_step"] for side in ("agon", "comlrl", "comlrl_lora")} == {tokens}
