@@ -231,9 +231,9 @@ def test_rows_whose_log_probabilities_are_not_finite_are_left_out(model: Path, t
     run.guards.folder = tmp_path
     sample = type(run).sample
 
-    def broken(self: Run, policy: Any, prompts: Any, params: Any, seeds: Any) -> Any:
-        first, *others = sample(self, policy, prompts, params, seeds)
-        return [replace(first, logprobs=(math.nan, *first.logprobs[1:])), *others]
+    def broken(self: Run, requests: Any) -> Any:
+        [[first, *others]] = sample(self, requests)
+        return [[replace(first, logprobs=(math.nan, *first.logprobs[1:])), *others]]
 
     run.sample = broken.__get__(run)  # type: ignore[method-assign]
     stats, _ = run.advance()
@@ -250,8 +250,8 @@ def test_weights_that_are_not_finite_stop_the_run_at_once(model: Path, monkeypat
     plant_nan(monkeypatch, run, updates=[0])
     sample = type(run).sample
 
-    def then_spoil(self: Run, *args: Any) -> Any:
-        completions = sample(self, *args)
+    def then_spoil(self: Run, requests: Any) -> Any:
+        completions = sample(self, requests)
         with torch.no_grad():
             self.policies["alice"].parameters()[0][0] = math.nan
         return completions
@@ -278,9 +278,9 @@ def sampling_with(run: Run, adapter: str | None) -> Any:
     """Let the sampler run alice with another adapter."""
     sample = type(run).sample
 
-    def other(self: Run, policy: Any, *args: Any) -> Any:
+    def other(self: Run, requests: Any) -> Any:
         whose = self.policies["alice"].base.policy() if adapter is None else self.policies[adapter]
-        return sample(self, whose if policy.name == "alice" else policy, *args)
+        return sample(self, [replace(one, policy=whose) if one.policy.name == "alice" else one for one in requests])
 
     return other.__get__(run)
 
@@ -303,14 +303,14 @@ def test_a_stale_adapter_is_left_out_and_then_stops_the_run(model: Path) -> None
     run.advance()
     sample = type(run).sample
 
-    def old_weights(self: Run, policy: Any, *args: Any) -> Any:
+    def old_weights(self: Run, requests: Any) -> Any:
         now = weights(self, "alice")
-        parameters = policy.parameters()
+        parameters = requests[0].policy.parameters()
         with torch.no_grad():
             for parameter, old in zip(parameters, stale, strict=True):
                 parameter.copy_(old)
             try:
-                return sample(self, policy, *args)
+                return sample(self, requests)
             finally:
                 for parameter, new in zip(parameters, now, strict=True):
                     parameter.copy_(new)
