@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from algos.advantages import Advantages, group_advantages
+from algos.playing.win_rates import WinRates
 from algos.types import Turn
-from algos.win_rates import WinRates
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Algorithm:
     ignores: ClassVar[tuple[str, ...]] = ()
     """Settings of a config that have no effect; a run that sets one of them is refused."""
     critic: ClassVar[bool] = False
-    """Whether every policy has a critic (`algos.values`): turns come with its `values`, and `advantages` names the
+    """Whether every policy has a critic (`algos.learning.values`): turns come with its `values`, and `advantages` names the
     advantages of tokens and the returns that the critic learns."""
 
     normalize: Literal["std", "mean"] = "std"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from algos.seats import RotatingSeats
+from algos.playing.seats import RotatingSeats
 
 
 @dataclass(frozen=True)

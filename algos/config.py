@@ -12,21 +12,21 @@ from typing import Any, Literal
 from agents.playing import OnFault
 from algos.algorithm import Algorithm
 from algos.algorithm_registry import find_algorithm
-from algos.asynchronous import check_staleness
-from algos.config_checks import check_config
-from algos.engines import check_engine
 from algos.errors import ConfigError
 from algos.guards.config import GuardConfig
 from algos.imitation import Imitation
 from algos.league import Matchmaking
+from algos.learning.optim import OptimConfig
+from algos.learning.tinker import check_learner
+from algos.learning.values import CriticConfig
 from algos.length_penalty import LengthPenalty
-from algos.loggers import LoggerName
 from algos.losses import LossConfig
-from algos.optim import OptimConfig
-from algos.overlay import overlay
 from algos.parallel.ray_config import RayConfig
-from algos.tinker import check_learner
-from algos.values import CriticConfig
+from algos.playing.asynchronous import check_staleness
+from algos.playing.engines import check_engine
+from algos.training.config_checks import check_config
+from algos.training.loggers import LoggerName
+from algos.training.overlay import overlay
 
 
 @dataclass(frozen=True)

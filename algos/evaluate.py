@@ -19,8 +19,8 @@ from agents.ensemble import tokens_spent
 from agents.sampling import SamplingParams
 from agon_env.contest import Contest
 from agon_env.types import Action, Observation
-from algos.curriculum import problem_index, task_size
-from algos.records import Record, records_of
+from algos.evaluation.records import Record, records_of
+from algos.playing.curriculum import problem_index, task_size
 from algos.rollouts import Rollout, Rollouts, Sample, Start, rollout
 from algos.statistics import majority_score, pass_at_k, wilson
 
@@ -47,7 +47,7 @@ class Evaluation:
     correct_per_1k_tokens: float | None = None
     """Right final answers per 1,000 sampled tokens."""
     hedges_per_100_tokens: float | None = None
-    """Hedging words (`algos.records.HEDGES`) per 100 sampled tokens."""
+    """Hedging words (`algos.evaluation.records.HEDGES`) per 100 sampled tokens."""
     disagreement: float | None = None
     """Share of pairs of players whose drafts on the same problem gave different answers; needs `samples` ≥ 2."""
     pass_at: dict[str, float] = field(default_factory=dict)

@@ -19,12 +19,12 @@ import numpy as np
 import agents
 from agon_env.types import Action, Observation
 from agon_env.vector import VectorContest
+from algos.learning.update import one_update
 from algos.types import Batch, Row
-from algos.update import one_update
 
 if TYPE_CHECKING:
     from agents.policy import LLMPolicy
-    from algos.run import Run
+    from algos.training.run import Run
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from agon_env.seating import DEFAULT_PLAYERS
 from algos.algorithm import Algorithm
-from algos.win_rates import WinRates, chances
+from algos.playing.win_rates import WinRates, chances
 
 Matchmaking = Literal["round_robin", "even"]
 

@@ -24,13 +24,13 @@ from agents.policy import LLMPolicy
 from agents.sampling import Completion, Request, sample_many
 from agents.shared_base import SharedBase
 from agents.training_block import fuse, merged_once
-from algos.batching import Completions, even_batches, micro_batches, pad_rows, shared_batches
-from algos.logprobs import check_head, token_logprobs
+from algos.learning.batching import Completions, even_batches, micro_batches, pad_rows, shared_batches
+from algos.learning.logprobs import check_head, token_logprobs
+from algos.learning.memory import TokenBudget
+from algos.learning.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer
+from algos.learning.packing import can_pack, pack_rows, packed_attention
 from algos.losses import LossConfig, count_normalizer, merge_stats, policy_loss
-from algos.memory import TokenBudget
-from algos.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer
-from algos.packing import can_pack, pack_rows, packed_attention
-from algos.phases import phase
+from algos.training.phases import phase
 from algos.types import Batch, Row, Stats
 
 if TYPE_CHECKING:

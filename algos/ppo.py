@@ -1,7 +1,7 @@
 """PPO (Schulman et al. 2017, arXiv 1707.06347) with a critic: each token against what was expected before it.
 
 Groups do not matter, so that every contest of a step may be another one. The clipped loss is that of all algorithms here;
-what PPO adds is the critic (`algos.values`) and what is made of its values (`algos.gae`).
+what PPO adds is the critic (`algos.learning.values`) and what is made of its values (`algos.gae`).
 """
 
 from __future__ import annotations

@@ -13,19 +13,19 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from algos.checkpoint import load_checkpoint, save_checkpoint
 from algos.config import TrainConfig, load_config
-from algos.console import RunConsole
 from algos.errors import ConfigError
-from algos.events import Event
+from algos.evaluation.scorecard import wins
 from algos.imitation import imitate
-from algos.interruption import Interrupted, finish_step_on_signal
 from algos.parallel.launch import launch, launched
 from algos.parallel.ranks import Ranks
-from algos.resuming import check_same_run
-from algos.run import Run
-from algos.run_folder import NoFolder, RunFolder, writing
-from algos.scorecard import wins
+from algos.training.checkpoint import load_checkpoint, save_checkpoint
+from algos.training.console import RunConsole
+from algos.training.events import Event
+from algos.training.interruption import Interrupted, finish_step_on_signal
+from algos.training.resuming import check_same_run
+from algos.training.run import Run
+from algos.training.run_folder import NoFolder, RunFolder, writing
 
 __all__ = ["Interrupted", "banner_facts", "train"]
 

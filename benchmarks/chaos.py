@@ -31,11 +31,11 @@ from typing import Any
 from measure import machine, publish
 from rich.console import Console
 
-from algos.checkpoint import checkpoints
 from algos.config import TINY, TrainConfig
-from algos.console import RunConsole
 from algos.guards import GuardConfig
 from algos.trainer import train
+from algos.training.checkpoint import checkpoints
+from algos.training.console import RunConsole
 
 SMALL = replace(
     TINY,

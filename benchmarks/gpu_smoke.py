@@ -32,13 +32,13 @@ from agents.loading import default_device
 from agents.policy import LLMPolicy
 from agents.sampling import Request, SamplingParams, sample_many
 from agents.shared_base import SharedBase
-from algos.calibrate import calibrate, shape_of
 from algos.config import TINY
-from algos.cost_model import Workload, estimate
 from algos.learner import LocalLearner
-from algos.memory import PeakMemory
-from algos.optim import OptimConfig
-from algos.run import Run
+from algos.learning.memory import PeakMemory
+from algos.learning.optim import OptimConfig
+from algos.planning.calibrate import calibrate, shape_of
+from algos.planning.cost_model import Workload, estimate
+from algos.training.run import Run
 from algos.types import Batch, Row
 
 GREEDY = SamplingParams(max_tokens=16, temperature=0)

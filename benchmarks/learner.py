@@ -30,11 +30,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from agents.policy import LLMPolicy
 from agents.products import product
 from agents.shared_base import SharedBase
-from algos.batching import Completions, completion_tensors
 from algos.learner import LocalLearner
-from algos.logprobs import token_logprobs
+from algos.learning.batching import Completions, completion_tensors
+from algos.learning.logprobs import token_logprobs
+from algos.learning.memory import PeakMemory
 from algos.losses import policy_loss
-from algos.memory import PeakMemory
 from algos.types import Batch, Row
 
 TOKENS, VOCABULARY = 4096, 151_936

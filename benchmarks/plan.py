@@ -15,11 +15,11 @@ from typing import Any
 
 from measure import machine, publish
 
-from algos.calibrate import calibrate, clock, shape_of
 from algos.config import PRESETS, TrainConfig
-from algos.cost_model import Workload, estimate
+from algos.planning.calibrate import calibrate, clock, shape_of
+from algos.planning.cost_model import Workload, estimate
 from algos.rollouts import Rollout
-from algos.run import Run
+from algos.training.run import Run
 
 SIZES = {
     "embedded": [(4, 4, 96), (8, 8, 96), (8, 16, 48), (24, 8, 96)],

@@ -29,13 +29,13 @@ from agents.policy import LLMPolicy
 from agents.shared_base import SharedBase
 from algos.config import TINY, TrainConfig
 from algos.learner import LocalLearner
-from algos.optim import OptimConfig
+from algos.learning.optim import OptimConfig
 from algos.parallel.launch import launch
 from algos.parallel.ranked import RankedLearner
 from algos.parallel.ranks import Ranks
 from algos.parallel.ray_config import LOCAL, RayConfig
 from algos.parallel.work import adapter_tensors, digest_of
-from algos.run import Run
+from algos.training.run import Run
 from algos.types import Batch, Row
 
 LEARNER_STEPS = 20

@@ -29,9 +29,9 @@ from measure import machine, publish
 import agents
 import agon_env
 from algos.config import TINY
-from algos.console import RunConsole
-from algos.interruption import Interrupted
 from algos.trainer import train
+from algos.training.console import RunConsole
+from algos.training.interruption import Interrupted
 
 WATCHED = {
     "memory": "memory (MiB)",

@@ -23,10 +23,10 @@ from agents.policy import LLMPolicy
 from algos.config import TINY, TrainConfig
 from algos.evaluate import evaluate
 from algos.imitation import Imitation, imitate
-from algos.optim import OptimConfig
-from algos.policies import make_policy
-from algos.run import Run
+from algos.learning.optim import OptimConfig
+from algos.playing.policies import make_policy
 from algos.statistics import bootstrap
+from algos.training.run import Run
 
 SMALL = replace(
     TINY,

@@ -23,8 +23,8 @@ from agon_env.games.speech import chosen
 from agon_env.types import Observation
 from algos.config import TrainConfig
 from algos.imitation import Imitation, imitate
-from algos.optim import OptimConfig
-from algos.run import Run
+from algos.learning.optim import OptimConfig
+from algos.training.run import Run
 
 
 @dataclass

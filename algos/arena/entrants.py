@@ -17,14 +17,14 @@ from agents.engines.torch import TorchEngine
 from agents.policy import LLMPolicy
 from agents.sampling import SamplingParams
 from agents.shared_base import SharedBase
-from algos.checkpoint import SNAPSHOTS, checkpoints, step_of
 from algos.config import TrainConfig, load_config
 from algos.errors import ConfigError
-from algos.opponents import fill, read_snapshots
 from algos.parallel.work import adapter_tensors, digest_of
-from algos.players import RUN, run_of
-from algos.policies import load_bases, make_policy
-from algos.trained import Trained, load_trained
+from algos.playing.opponents import fill, read_snapshots
+from algos.playing.players import RUN, run_of
+from algos.playing.policies import load_bases, make_policy
+from algos.training.checkpoint import SNAPSHOTS, checkpoints, step_of
+from algos.training.trained import Trained, load_trained
 
 _LABEL = re.compile(r"(?P<label>[\w.-]+)=(?P<spec>.+)", re.DOTALL)
 

@@ -1,7 +1,7 @@
 """`contests.jsonl`: the contests of a tournament, one line each, from which it goes on and its tables are made.
 
-A line is that of a run's `contests.jsonl` (see `algos.contest_log`), with the game in the place of the step, labels in the
-place of policies, and contests counted through the file: `agon replay` proves it.
+A line is that of a run's `contests.jsonl` (see `algos.training.contest_log`), with the game in the place of the step, labels
+in the place of policies, and contests counted through the file: `agon replay` proves it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from agon_env.contest import Contest
 from agon_env.transcript import Transcript
 from agon_env.types import NO_MOVE
 from algos.arena.schedule import Fixture
-from algos.contest_log import CONTESTS, duel, read_contests
 from algos.errors import FolderFailed
+from algos.training.contest_log import CONTESTS, duel, read_contests
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 from agon_env.printable import printable
 from algos.arena.entrants import Entrant
 from algos.arena.results import Result
-from algos.markdown import as_name
-from algos.ratings import Comparison, bradley_terry, comparisons
+from algos.evaluation.ratings import Comparison, bradley_terry, comparisons
 from algos.statistics import Estimate
+from algos.training.markdown import as_name
 
 
 @dataclass

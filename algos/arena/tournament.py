@@ -19,11 +19,11 @@ from algos.arena.entrants import Entrant
 from algos.arena.results import Result, ResultsFile, read_results
 from algos.arena.schedule import Fixture, fixtures
 from algos.arena.standings import Standings, stand
-from algos.curriculum import STRIDE, problem_index, task_size
 from algos.errors import ConfigError
 from algos.evaluate import HELD_OUT_SEEDS
-from algos.ratings import Elo, comparisons
-from algos.run_folder import write_json, write_text
+from algos.evaluation.ratings import Elo, comparisons
+from algos.playing.curriculum import STRIDE, problem_index, task_size
+from algos.training.run_folder import write_json, write_text
 
 ARENA = "arena.json"
 """The file that says what a folder's tournament is."""

@@ -11,7 +11,7 @@ from algos.commands.flags import Count, CountIfAny, EnvIfAny, Names, Options, Pa
 
 if TYPE_CHECKING:
     from algos.arena.standings import Standings
-    from algos.console import Ticker
+    from algos.training.console import Ticker
 
 
 def command(
@@ -57,8 +57,8 @@ def command(
     from algos.arena.entrants import named, of_checkpoints
     from algos.arena.tournament import run_arena
     from algos.config import load_config, read_options
-    from algos.console import RunConsole
     from algos.errors import ConfigError
+    from algos.training.console import RunConsole
 
     options = read_options(env_options)
     if run is not None:

@@ -36,12 +36,12 @@ def command(
     from rich.console import Console
 
     from algos.config import load_config
-    from algos.console import RunConsole
     from algos.errors import ConfigError
-    from algos.run import Run
-    from algos.run_folder import write_json
-    from algos.scorecard import scorecard
-    from algos.trained import adapter_folders
+    from algos.evaluation.scorecard import scorecard
+    from algos.training.console import RunConsole
+    from algos.training.run import Run
+    from algos.training.run_folder import write_json
+    from algos.training.trained import adapter_folders
 
     config = load_config(run)
     problems = config.eval_problems if problems is None else problems

@@ -22,7 +22,7 @@ def command(
         merge: also write each policy as a whole model in float32, its adapter merged into the base.
         sft: also write the texts that won as chat data, one JSON line with `messages` each.
     """
-    from algos.export import Export, export
+    from algos.training.export import Export, export
 
     for path in export(Export.of(run, out), merge=merge, sft=sft):
         print(path)

@@ -12,7 +12,7 @@ from rich.text import Text
 from algos.commands import DONE, INTERRUPTED
 from algos.commands.flags import readable_help
 from algos.config import PRESETS
-from algos.matrix import MatrixConfig, run_matrix
+from algos.matrix.matrix import MatrixConfig, run_matrix
 
 command = MatrixConfig
 
@@ -27,7 +27,7 @@ def main(args: Sequence[str], *, description: str | None = None, prog: str | Non
     """
     from rich.markdown import Markdown
 
-    from algos.matrix_report import markdown
+    from algos.matrix.report import markdown
     from algos.trainer import Interrupted
 
     text = description or "Train and judge every row of the paper's table."

@@ -14,12 +14,12 @@ from agents import embedded
 from agents.loading import EMBEDDED, SMOLLM2, smollm2_path
 from agents.shared_base import SharedBase
 from agon_env.printable import printable
-from algos.calibrate import calibrate, shape_of
 from algos.commands import DONE
 from algos.commands.flags import Count
-from algos.cost_model import Cost, Workload, estimate
 from algos.errors import ConfigError
-from algos.hardware import HARDWARE, SHAPES, Shape
+from algos.planning.calibrate import calibrate, shape_of
+from algos.planning.cost_model import Cost, Workload, estimate
+from algos.planning.hardware import HARDWARE, SHAPES, Shape
 
 WORKLOAD = Workload()
 HERE = "here"

@@ -39,9 +39,9 @@ def command(
     from agents import Human
     from agents.faults import guarded
     from algos.config import read_options
-    from algos.contest_view import ContestView
     from algos.errors import ConfigError
-    from algos.players import seat_players
+    from algos.playing.players import seat_players
+    from algos.training.contest_view import ContestView
 
     try:
         contest = agon_env.make(env, **read_options(env_options))

@@ -23,8 +23,8 @@ def command(path: Annotated[Path, tyro.conf.Positional], most: CountIfAny = None
         path: folder of a run, its contests.jsonl, or a file of transcripts.
         most: look at so many contests only, from the first.
     """
-    from algos.console import RunConsole
-    from algos.replaying import replay_all
+    from algos.training.console import RunConsole
+    from algos.training.replaying import replay_all
 
     console = RunConsole(Console(stderr=True, highlight=False))
     found = replay_all(path, most=most)

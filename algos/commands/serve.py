@@ -53,7 +53,7 @@ def command(
         if error.name not in ("starlette", "uvicorn", "pydantic"):
             raise
         raise DependencyNotInstalled(f'agon serve needs {error.name}: pip install "agon-env[serve]"') from error
-    from algos.trained import load_trained
+    from algos.training.trained import load_trained
 
     api_key = os.environ.get(api_key_env, "").strip() if api_key_env is not None else None
     if api_key == "":

@@ -15,9 +15,9 @@ from rich.text import Text
 from algos.commands import DONE
 from algos.commands.flags import readable_help
 from algos.config import PRESETS, TINY, TrainConfig, load_config
-from algos.config_file import read_config_file, write_config_file
 from algos.errors import ConfigError
 from algos.parallel.ray_config import LOCAL
+from algos.training.config_file import read_config_file, write_config_file
 
 if TYPE_CHECKING:
     Preset = str

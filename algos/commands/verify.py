@@ -66,7 +66,7 @@ def verify_math(file: File, workers: Count = HALF_OF_THE_CORES, deadline: Second
 def _verify(file: Path, judge: Judge, *, workers: int) -> int:
     """Print the results of judging the rows of `file` and a summary; the progress is shown on a terminal."""
     from agon_env.verifiers.rescoring import summary, verify_lines
-    from algos.console import RunConsole
+    from algos.training.console import RunConsole
 
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {file}")

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from agon_env.contest import Contest
-from algos.matches import join
+from algos.playing.matches import join
 from algos.rollouts import Rollout, Start
 
 T = TypeVar("T")

@@ -15,15 +15,15 @@ from agents.agent import Agent
 from agents.policy import LLMPolicy
 from agents.shared_base import SharedBase
 from agon_env.contest import Contest
-from algos.batching import tokens_of
 from algos.learner import LocalLearner
+from algos.learning.batching import tokens_of
+from algos.learning.values import Critic
 from algos.losses import merge_stats
 from algos.parallel.division import divide_evenly, divide_pieces, merge, numbered, pack, unpack
 from algos.parallel.ranks import Ranks, portable
-from algos.phases import phase
 from algos.rollouts import Rollout, Rollouts, Start, rollout
+from algos.training.phases import phase
 from algos.types import Batch, Row, Stats, ValueRow
-from algos.values import Critic
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from algos.reporting.contests import ContestRow, read_rows
 from algos.reporting.plain import Json, numbers, read_lines, read_object, step_of
 
 CONTESTS = "contests.jsonl"
-"""As `algos.contest_log.CONTESTS`, which takes seconds to import."""
+"""As `algos.training.contest_log.CONTESTS`, which takes seconds to import."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from agents.adapters import BASE
 from agents.policy import LLMPolicy
 from agon_env.games.draft_challenge import Reveal
 from algos.errors import ConfigError
-from algos.policies import make_policy
-from algos.trained import Trained
+from algos.playing.policies import make_policy
+from algos.training.trained import Trained
 
 PAIR = "pair"
 """The name of the model that drafts with one policy and answers with the other."""

@@ -13,7 +13,7 @@ import torch
 from peft import PeftModel
 
 from agents.policy import LLMPolicy
-from algos.logprobs import Head
+from algos.learning.logprobs import Head
 from algos.serving.text import TokenText
 
 LOGITS_AT_ONCE = 2**24

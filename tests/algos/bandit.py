@@ -15,7 +15,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 import agon_env
 from algos.config import TrainConfig
-from algos.optim import OptimConfig
+from algos.learning.optim import OptimConfig
 from algos.rollouts import Rollout
 
 OPTIMUM = 1.0

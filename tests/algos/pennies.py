@@ -20,11 +20,11 @@ import agon_env
 from agents.policy import LLMPolicy
 from agon_env.types import Observation
 from algos.config import TrainConfig
-from algos.opponents import SnapshotPool
-from algos.optim import OptimConfig
+from algos.learning.optim import OptimConfig
+from algos.playing.opponents import SnapshotPool
+from algos.playing.seats import RotatingSeats
 from algos.reinforce import Reinforce
-from algos.run import Run
-from algos.seats import RotatingSeats
+from algos.training.run import Run
 
 ENV = "tests/MatchingPennies-v0"
 PROMPTS = {"matcher": "w21 w23", "mismatcher": "w25 w27"}

@@ -9,7 +9,7 @@ import bandit
 import pytest
 
 import agents
-from algos.run import Run
+from algos.training.run import Run
 
 
 class Fails(agents.Agent):

@@ -6,7 +6,7 @@ from statistics import fmean
 import bandit
 import pytest
 
-from algos.optim import OptimConfig
+from algos.learning.optim import OptimConfig
 from algos.trainer import Run
 
 STEPS = 80

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from learner_fixtures import tiny_rows
 
-from algos.batching import SHARED_SPREAD, even_batches, micro_batches, pad_rows, shared_batches, tokens_of
+from algos.learning.batching import SHARED_SPREAD, even_batches, micro_batches, pad_rows, shared_batches, tokens_of
 from algos.types import Batch, Row
 
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from learner_fixtures import tiny_base, tiny_rows
 
-from algos.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from algos.grpo import GRPO
 from algos.guards import GuardConfig, Guards
 from algos.learner import LocalLearner
-from algos.run_folder import RunFolder
+from algos.playing.win_rates import WinRates
+from algos.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from algos.training.run_folder import RunFolder
 from algos.types import Batch
-from algos.win_rates import WinRates
 
 
 def tiny_run(*names: str, trained: bool = True) -> SimpleNamespace:
@@ -60,7 +60,7 @@ def test_t58_the_old_checkpoint_stays_until_the_new_one_is_complete(tmp_path, mo
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"algos.checkpoint.{at}", full)
+        patch.setattr(f"algos.training.checkpoint.{at}", full)
         with pytest.raises(OSError, match="no space"):
             save_checkpoint(run, tmp_path)
     again = tiny_run("alice", "bob", trained=False)

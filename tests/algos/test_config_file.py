@@ -8,8 +8,8 @@ import pytest
 
 from algos.commands.train import main, parse
 from algos.config import PRESETS, TINY, TrainConfig
-from algos.config_file import read_config_file, write_config_file
 from algos.errors import ConfigError
+from algos.training.config_file import read_config_file, write_config_file
 
 
 @pytest.mark.parametrize("ending", ["yaml", "yml", "json"])

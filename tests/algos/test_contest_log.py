@@ -11,10 +11,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import agon_env
 from agon_env.errors import TranscriptError
 from agon_env.transcript import replay
-from algos.contest_log import contest_lines, duel, read_contests
-from algos.cut_back import cut_back, log_sizes
-from algos.run import Run
-from algos.run_folder import RunFolder
+from algos.training.contest_log import contest_lines, duel, read_contests
+from algos.training.cut_back import cut_back, log_sizes
+from algos.training.run import Run
+from algos.training.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from algos.competitive import CompetitiveGRPO
 from algos.config import TINY
 from algos.cooperative import CooperativeGRPO
-from algos.run import Run
+from algos.training.run import Run
 
 ROLES = ("drafter", "challenger")
 

@@ -7,9 +7,9 @@ import pytest
 from agents.engines.torch import TorchEngine
 from agents.errors import DependencyNotInstalled
 from algos.config import TINY
-from algos.engines import make_engine
 from algos.errors import ConfigError
-from algos.run import Run
+from algos.playing.engines import make_engine
+from algos.training.run import Run
 
 
 def test_torch_is_the_engine_unless_another_is_named() -> None:
@@ -34,7 +34,7 @@ def test_vllm_that_is_not_installed_is_named_before_a_model_is_loaded(monkeypatc
 def test_the_difference_between_vllm_and_the_learner_is_corrected(
     asked: str, used: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("algos.run.make_engine", lambda config, policies: TorchEngine())
+    monkeypatch.setattr("algos.training.run.make_engine", lambda config, policies: TorchEngine())
     loss = dataclasses.replace(TINY.loss, sampler_correction=asked)
     run = Run.of(dataclasses.replace(TINY, engine="vllm", loss=loss))
     assert run.learners["alice"].loss.sampler_correction == used

@@ -12,7 +12,7 @@ from agon_env.games import DraftChallenge, Solo
 from agon_env.tasks.arithmetic import Arithmetic
 from agon_env.types import Action, Observation
 from algos.evaluate import evaluate, figures
-from algos.records import Record
+from algos.evaluation.records import Record
 
 PARAMS = SamplingParams(max_tokens=8)
 
@@ -132,7 +132,7 @@ def test_tokens_of_an_agent_that_plays_alone_and_within_another_count_once() -> 
 
 
 def test_records_of_branches_hold_their_own_path_alone() -> None:
-    from algos.records import records_of
+    from algos.evaluation.records import records_of
     from algos.rollouts import Start, rollout
 
     class Policy(Says):
@@ -153,7 +153,7 @@ def test_records_of_branches_hold_their_own_path_alone() -> None:
 
 
 def test_a_cut_text_is_reported_by_its_role() -> None:
-    from algos.records import records_of
+    from algos.evaluation.records import records_of
     from algos.rollouts import Rollout
     from algos.types import Turn
 

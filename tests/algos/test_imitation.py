@@ -12,9 +12,9 @@ import torch
 from agents.policy import LLMPolicy
 from algos.config import TrainConfig
 from algos.imitation import Imitation, demonstrate, imitate, tokens_of
-from algos.optim import OptimConfig
-from algos.run import Run
+from algos.learning.optim import OptimConfig
 from algos.trainer import train
+from algos.training.run import Run
 
 SMALL = TrainConfig(
     env="KuhnPoker-v0",

@@ -15,12 +15,12 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from algos.config import TINY
-from algos.console import RunConsole
+from algos.evaluation.scorecard import wins
 from algos.league import League, round_robin
-from algos.run import Run
-from algos.scorecard import wins
+from algos.playing.win_rates import WinRates
 from algos.trainer import train
-from algos.win_rates import WinRates
+from algos.training.console import RunConsole
+from algos.training.run import Run
 
 ROLES = ("drafter", "challenger")
 

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 
 from agents.sampling import Request, SamplingParams
 from algos.learner import LocalLearner, NoGradient, NonFiniteUpdate, OptimConfig
-from algos.logprobs import Head
+from algos.learning.logprobs import Head
+from algos.learning.tinker import TinkerLearner
 from algos.losses import LossConfig, count_normalizer
-from algos.tinker import TinkerLearner
 from algos.types import Batch
 
 LOSSES = [
@@ -310,7 +310,7 @@ def test_non_finite_loss_steps_nothing_and_drops_what_was_accumulated():
 
 def test_a_nan_that_the_loss_does_not_show_is_not_stepped(monkeypatch):
     """torch's causal attention turns NaN in the queries of short texts into 0; the gradient still has it."""
-    monkeypatch.setattr("algos.short_attention.SHORT", 0)  # else the loss would show it
+    monkeypatch.setattr("algos.learning.short_attention.SHORT", 0)  # else the loss would show it
     base, alice = tiny_base("alice")
     learner = LocalLearner(base)
     batch = batch_for(learner, alice)

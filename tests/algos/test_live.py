@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from algos.console import RunConsole
-from algos.live import Clock, LiveSteps, pair_figures, policy_figures
+from algos.training.console import RunConsole
+from algos.training.live import Clock, LiveSteps, pair_figures, policy_figures
 
 DUEL = ("drafter", "challenger")
 STATS = {

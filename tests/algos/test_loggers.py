@@ -10,7 +10,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agents.errors import DependencyNotInstalled
-from algos.loggers import LOGGERS, LoggedRun, Logger
+from algos.training.loggers import LOGGERS, LoggedRun, Logger
 
 HOSTILE = "**bold** <script>alert(1)</script>\n```\n# head\x1b[2J \u202e [x](javascript:alert(1))\n" + "y" * 300
 

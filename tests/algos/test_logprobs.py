@@ -8,8 +8,8 @@ from learner_fixtures import FAMILIES, VOCABULARY, plain_logprobs, tiny_model, t
 from peft import LoraConfig, get_peft_model
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from algos.batching import pad_rows
-from algos.logprobs import Head, UnsupportedHead, check_head, token_logprobs
+from algos.learning.batching import pad_rows
+from algos.learning.logprobs import Head, UnsupportedHead, check_head, token_logprobs
 
 
 def with_lora(model, **options):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algos.matches import plan_matches, results
+from algos.playing.matches import plan_matches, results
 
 PAIR = [{"drafter": "alice", "challenger": "bob"}]
 SELF = [{"drafter": "alice", "challenger": "alice"}]

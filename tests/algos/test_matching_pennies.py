@@ -8,7 +8,7 @@ import bandit
 import pennies
 import pytest
 
-from algos.run import Run
+from algos.training.run import Run
 
 SEEDS = range(5)
 STEPS = 150

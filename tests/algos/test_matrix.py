@@ -13,14 +13,14 @@ from rich.console import Console
 import agon_env
 from algos.commands.matrix import parse
 from algos.config import TINY, read_options
-from algos.console import RunConsole
-from algos.curriculum import problem_index
 from algos.errors import ConfigError
 from algos.evaluate import evaluate
-from algos.matrix import MatrixConfig, judge, run_matrix
-from algos.matrix_report import markdown, summarise
-from algos.matrix_rows import CELLS, ROWS, VARIANTS, trainings
-from algos.optim import OptimConfig
+from algos.learning.optim import OptimConfig
+from algos.matrix.matrix import MatrixConfig, judge, run_matrix
+from algos.matrix.report import markdown, summarise
+from algos.matrix.rows import CELLS, ROWS, VARIANTS, trainings
+from algos.playing.curriculum import problem_index
+from algos.training.console import RunConsole
 
 SMALL = MatrixConfig(
     train=dataclasses.replace(TINY, env_options=("difficulty=3",), problems=2, group_size=2, max_tokens=40, lora_rank=2),
@@ -119,8 +119,8 @@ def test_another_matrix_does_not_go_into_the_same_folder(finished: MatrixConfig)
 
 
 def test_a_run_that_was_stopped_goes_on(finished: MatrixConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from algos.run import Run
     from algos.trainer import Interrupted
+    from algos.training.run import Run
 
     config = dataclasses.replace(finished, output_dir=str(tmp_path), rows=("grpo",), seeds=1)
     config = dataclasses.replace(config, train=dataclasses.replace(config.train, checkpoint_every=1))
@@ -224,7 +224,7 @@ def test_a_row_may_show_less_of_a_draft_when_it_is_judged(monkeypatch: pytest.Mo
         shown.append(make().reveal)
         return evaluate(make, *args, **kwargs)
 
-    monkeypatch.setattr("algos.matrix.evaluate", look)
+    monkeypatch.setattr("algos.matrix.matrix.evaluate", look)
     for name in ("moa", "moa_answer"):
         judge(SMALL, ROWS[name], run=None, seed=0)
     assert shown == ["draft", "answer"]
@@ -269,7 +269,7 @@ def test_a_deployment_plays_its_contest_and_pays_for_its_answers(
         played.append(found)
         return found, contests
 
-    monkeypatch.setattr("algos.matrix.evaluate", spy)
+    monkeypatch.setattr("algos.matrix.matrix.evaluate", spy)
     run = None if training is None else Path(finished.output_dir) / "runs" / f"{training}-seed0"
     cell = judge(finished, CELLS[name], run=run, seed=0)
     (found,) = played
@@ -289,7 +289,7 @@ def test_policies_with_seats_of_their_own_keep_them_when_they_are_judged(
         drafters.append({record.players["drafter"] for record in found.records})
         return found, contests
 
-    monkeypatch.setattr("algos.matrix.evaluate", spy)
+    monkeypatch.setattr("algos.matrix.matrix.evaluate", spy)
     for name in ("agon_fixed", "agon"):
         judge(finished, ROWS[name], run=Path(finished.output_dir) / "runs" / "agon-seed0", seed=0)
     assert drafters == [{"alice"}, {"alice", "bob"}]

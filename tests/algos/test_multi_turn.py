@@ -9,7 +9,7 @@ import pytest
 
 import agon_env
 from algos.config import TINY
-from algos.run import Run
+from algos.training.run import Run
 
 ENV = "tests/Bidding-v0"
 

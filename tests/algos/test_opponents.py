@@ -18,13 +18,13 @@ import agon_env
 from agents.agent import Agent
 from agon_env.types import Action
 from algos.config import TINY, TrainConfig
-from algos.console import RunConsole
 from algos.errors import ConfigError
-from algos.opponents import FixedOpponents, SnapshotPool
-from algos.play import play
-from algos.run import Run
+from algos.playing.opponents import FixedOpponents, SnapshotPool
+from algos.playing.play import play
+from algos.playing.win_rates import WinRates
 from algos.trainer import train
-from algos.win_rates import WinRates
+from algos.training.console import RunConsole
+from algos.training.run import Run
 
 FAST = dataclasses.replace(
     TINY,

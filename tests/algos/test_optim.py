@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from algos.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer, learning_rate
+from algos.learning.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer, learning_rate
 
 
 def rates(total, **options):

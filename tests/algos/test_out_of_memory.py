@@ -14,11 +14,11 @@ from learner_fixtures import tiny_base, tiny_rows
 from agents.adapter_files import AdapterSpec
 from algos.errors import OutOfMemory
 from algos.learner import LocalLearner
-from algos.memory import is_out_of_memory
-from algos.optim import OptimConfig
-from algos.run import Run
+from algos.learning.memory import is_out_of_memory
+from algos.learning.optim import OptimConfig
+from algos.learning.values import Critic
+from algos.training.run import Run
 from algos.types import Batch, ValueRow
-from algos.values import Critic
 
 TORCH_SAYS = "[enforce fail at alloc_cpu.cpp:121] data. DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."
 

@@ -8,12 +8,12 @@ from learner_fixtures import VOCABULARY, plain_logprobs, tiny_base, tiny_model, 
 
 from agents.adapter_files import AdapterSpec
 from agents.adapters import Adapters
-from algos.batching import pad_rows
 from algos.learner import LocalLearner
-from algos.logprobs import token_logprobs
+from algos.learning.batching import pad_rows
+from algos.learning.logprobs import token_logprobs
+from algos.learning.optim import OptimConfig
+from algos.learning.packing import ROUND, can_pack, pack_rows
 from algos.losses import LossConfig
-from algos.optim import OptimConfig
-from algos.packing import ROUND, can_pack, pack_rows
 from algos.types import Batch, Row
 
 FULL_ATTENTION = ("qwen3", "llama", "granite")
@@ -128,7 +128,7 @@ def test_the_learner_gets_the_gradient_of_padded_rows(recompute, budget):
 
 
 def test_a_shared_prompt_is_computed_once(monkeypatch):
-    monkeypatch.setattr("algos.packing.ROUND", 1)
+    monkeypatch.setattr("algos.learning.packing.ROUND", 1)
     base, alice = tiny_base("alice")
     learner, seen = LocalLearner(base), []
     base.model.get_decoder().layers[0].register_forward_hook(lambda _m, inputs, _o: seen.append(inputs[0].shape[:-1].numel()))

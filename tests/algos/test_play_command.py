@@ -18,10 +18,10 @@ from agon_env.transcript import load, replay
 from algos import cli
 from algos.commands import DONE, USAGE
 from algos.config import TINY
-from algos.console import RunConsole
-from algos.contest_view import ContestView, contest_text
-from algos.players import seat_players
+from algos.playing.players import seat_players
 from algos.trainer import train
+from algos.training.console import RunConsole
+from algos.training.contest_view import ContestView, contest_text
 
 HOSTILE = (
     "\x1b[2J\x1b]0;owned\x07<script>alert(1)</script> [bold red]markup[/] \u202egnihton\u202c \u2028 \ud800 "

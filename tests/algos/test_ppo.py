@@ -12,14 +12,14 @@ import torch
 from test_gae import turn
 
 import agon_env
-from algos.batching import pad_rows
-from algos.checkpoint import CRITIC, load_checkpoint, newest_checkpoint, save_checkpoint
 from algos.config import TrainConfig
+from algos.learning.batching import pad_rows
+from algos.learning.optim import OptimConfig
 from algos.losses import policy_loss
-from algos.optim import OptimConfig
 from algos.ppo import PPO, ActorCritic
-from algos.run import Run
 from algos.trainer import train
+from algos.training.checkpoint import CRITIC, load_checkpoint, newest_checkpoint, save_checkpoint
+from algos.training.run import Run
 from algos.types import Row
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from algos.provenance import git_state, session
-from algos.redaction import holds_secret, redact
+from algos.training.provenance import git_state, session
+from algos.training.redaction import holds_secret, redact
 
 SECRETS = [
     "https://me:hunter2secret@host/v1",

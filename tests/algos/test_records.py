@@ -5,10 +5,10 @@ import pytest
 import agon_env
 from agon_env.errors import InvalidMove
 from algos.evaluate import Evaluation, figures
-from algos.metrics import pair_metrics
-from algos.records import records_of
+from algos.evaluation.metrics import pair_metrics
+from algos.evaluation.records import records_of
+from algos.evaluation.scorecard import wins
 from algos.rollouts import Rollout
-from algos.scorecard import wins
 
 
 class Judged(agon_env.Contest):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from agents.agent import as_agent
 from agents.sampling import SamplingParams
-from algos.checkpoint import load_checkpoint, save_checkpoint
 from algos.config import TINY, TrainConfig
 from algos.errors import ConfigError
 from algos.reinforce import Reinforce
@@ -19,6 +18,7 @@ from algos.rloo import RLOO
 from algos.rollouts import Start, rollout
 from algos.self_refine import SelfRefine
 from algos.trainer import Run
+from algos.training.checkpoint import load_checkpoint, save_checkpoint
 from algos.types import Turn
 
 

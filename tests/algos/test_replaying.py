@@ -11,9 +11,9 @@ import pytest
 
 import agon_env
 from algos.cli import main
-from algos.contest_log import contest_lines
-from algos.replaying import replay_all
 from algos.rollouts import Rollout
+from algos.training.contest_log import contest_lines
+from algos.training.replaying import replay_all
 
 
 def contests(number: int = 6) -> list[agon_env.Contest]:

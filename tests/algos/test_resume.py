@@ -7,11 +7,11 @@ import bandit
 import pytest
 import torch
 
-from algos.checkpoint import load_checkpoint, save_checkpoint
+from algos.learning.optim import OptimConfig
 from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
-from algos.optim import OptimConfig
-from algos.run import Run
+from algos.training.checkpoint import load_checkpoint, save_checkpoint
+from algos.training.run import Run
 from algos.types import Stats
 
 OPTIM = OptimConfig(learning_rate=1e-2, epochs=2, minibatches=3, schedule="cosine", warmup_steps=3)

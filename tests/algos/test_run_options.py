@@ -8,15 +8,15 @@ import pytest
 import torch
 
 import agon_env
-import algos.run as run_module
+import algos.training.run as run_module
 from agents.sampling import Completion
 from agon_env.contest import Contest
-from algos.divergence import base_divergence, disagreement, policy_divergence, probe_rows
+from algos.evaluation.divergence import base_divergence, disagreement, policy_divergence, probe_rows
+from algos.evaluation.scorecard import scorecard
+from algos.learning.optim import OptimConfig
 from algos.length_penalty import LengthPenalty
 from algos.losses import LossConfig
-from algos.optim import OptimConfig
-from algos.play import play
-from algos.scorecard import scorecard
+from algos.playing.play import play
 from algos.trainer import Run
 from algos.types import Batch, Stats, Turn
 

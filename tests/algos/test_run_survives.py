@@ -21,19 +21,19 @@ from rich.console import Console
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from algos.checkpoint import checkpoints, save_checkpoint
 from algos.config import TINY, TrainConfig
-from algos.console import RunConsole
 from algos.errors import BaseChanged, ConfigError, FolderFailed
 from algos.grpo import GRPO
 from algos.guards import GuardConfig, Guards
 from algos.learner import LocalLearner
 from algos.losses import LossConfig
-from algos.resuming import check_same_run
-from algos.run import Run
-from algos.run_folder import RunFolder
+from algos.playing.win_rates import WinRates
 from algos.trainer import Interrupted, train
-from algos.win_rates import WinRates
+from algos.training.checkpoint import checkpoints, save_checkpoint
+from algos.training.console import RunConsole
+from algos.training.resuming import check_same_run
+from algos.training.run import Run
+from algos.training.run_folder import RunFolder
 
 QUIET = RunConsole(Console(quiet=True))
 
@@ -100,7 +100,7 @@ def test_a_full_disk_is_a_sentence_and_the_run_goes_on(
         raise error
 
     with monkeypatch.context() as patch:
-        after_step(patch, 3, lambda _: patch.setattr("algos.checkpoint.save_file", full))
+        after_step(patch, 3, lambda _: patch.setattr("algos.training.checkpoint.save_file", full))
         with pytest.raises(FolderFailed, match=r"can't be written: .*No space left.*Make room on the disk"):
             train(config(model, tmp_path), console=QUIET)
     train(config(model, tmp_path), resume=tmp_path / "run", console=QUIET)

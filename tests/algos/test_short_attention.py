@@ -5,10 +5,10 @@ import torch
 from learner_fixtures import tiny_base, tiny_rows
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from algos import packing
 from algos.learner import LocalLearner
-from algos.packing import ATTENTION, pack_rows
-from algos.short_attention import SHORT, is_short, short_attention
+from algos.learning import packing
+from algos.learning.packing import ATTENTION, pack_rows
+from algos.learning.short_attention import SHORT, is_short, short_attention
 from algos.types import Row
 
 HEADS, WIDTH = 4, 8

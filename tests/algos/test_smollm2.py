@@ -11,9 +11,9 @@ import agents
 import agon_env
 from agents.sampling import SamplingParams
 from algos.config import PRESETS
-from algos.console import RunConsole
-from algos.run import Run
 from algos.trainer import train
+from algos.training.console import RunConsole
+from algos.training.run import Run
 from algos.types import Batch, Row
 
 pytestmark = pytest.mark.slow

@@ -20,13 +20,13 @@ from algos.algorithm import Algorithm
 from algos.commands.train import parse
 from algos.competitive import CompetitiveGRPO
 from algos.config import PRESETS, TINY, TrainConfig
-from algos.console import RunConsole
-from algos.divergence import policy_divergence
 from algos.errors import ConfigError
-from algos.optim import OptimConfig
-from algos.play import play
-from algos.run import Run
+from algos.evaluation.divergence import policy_divergence
+from algos.learning.optim import OptimConfig
+from algos.playing.play import play
 from algos.trainer import Interrupted, train
+from algos.training.console import RunConsole
+from algos.training.run import Run
 
 FAST = dataclasses.replace(
     TINY,

@@ -14,9 +14,9 @@ import torch
 from learner_fixtures import tiny_model, tiny_rows
 
 from algos.advantages import group_advantages
-from algos.batching import pad_rows
 from algos.importance import importance_weights
-from algos.logprobs import token_logprobs
+from algos.learning.batching import pad_rows
+from algos.learning.logprobs import token_logprobs
 from algos.losses import TOKEN_MEANS, LossType, count_normalizer, policy_loss
 
 pytest.importorskip("trl", minversion="1.16", reason="TRL is the other side of this comparison")

@@ -17,16 +17,16 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from algos.config import TINY
-from algos.console import RunConsole
 from algos.errors import ConfigError
 from algos.evaluate import evaluate
-from algos.export import Export, export
-from algos.matrix import MatrixConfig, run_matrix
-from algos.policies import same_tokens
-from algos.run import Run
+from algos.matrix.matrix import MatrixConfig, run_matrix
+from algos.playing.policies import same_tokens
 from algos.serving.models import served_models
-from algos.trained import load_trained
 from algos.trainer import train
+from algos.training.console import RunConsole
+from algos.training.export import Export, export
+from algos.training.run import Run
+from algos.training.trained import load_trained
 
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}{% if add_generation_prompt %}> {% endif %}"
 
@@ -173,7 +173,7 @@ def test_rows_of_the_matrix_train_and_are_judged_on_two_bases(
         played.append(len({player.base.name for player in players.values()}))
         return evaluate(make, players, **kwargs)
 
-    monkeypatch.setattr("algos.matrix.evaluate", look)
+    monkeypatch.setattr("algos.matrix.matrix.evaluate", look)
     results = run_matrix(dataclasses.replace(config, output_dir=str(tmp_path)), console=quiet())
     assert played == [1, 2, 1, 2]
     assert {(d["row"], d["minus"]) for d in results["differences"]} == {("moa_two_bases", "moa"), ("agon_two_bases", "agon")}

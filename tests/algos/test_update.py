@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from learner_fixtures import tiny_base, tiny_rows
 
 from algos.learner import LocalLearner
+from algos.learning.optim import OptimConfig
+from algos.learning.update import correct_sampler, minibatches, update_policy
 from algos.losses import LossConfig
-from algos.optim import OptimConfig
 from algos.types import Batch
-from algos.update import correct_sampler, minibatches, update_policy
 
 SEED = (0, 3)
 

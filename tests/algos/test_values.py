@@ -10,8 +10,8 @@ from learner_fixtures import tiny_base, tiny_rows
 from agents.adapter_files import AdapterSpec
 from agents.errors import AdapterError
 from algos.learner import LocalLearner, NonFiniteUpdate, OptimConfig
+from algos.learning.values import HEAD_FILE, Critic, CriticConfig, update_critic, value_loss
 from algos.types import Batch, ValueRow
-from algos.values import HEAD_FILE, Critic, CriticConfig, update_critic, value_loss
 
 SPEC = AdapterSpec(rank=2)
 

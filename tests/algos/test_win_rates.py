@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from algos.win_rates import WinRates, chances
+from algos.playing.win_rates import WinRates, chances
 
 
 def test_who_never_met_is_taken_for_an_equal() -> None:

@@ -23,8 +23,8 @@ from algos.arena.results import Result, ResultsFile
 from algos.arena.schedule import Fixture
 from algos.arena.standings import Standings, stand
 from algos.arena.tournament import run_arena
-from algos.contest_log import read_contests
 from algos.errors import ConfigError, FolderFailed
+from algos.training.contest_log import read_contests
 
 EASY = {"difficulty": 2}
 

@@ -23,18 +23,18 @@ from learner_fixtures import tiny_base
 from agents.errors import AdapterMismatch
 from agon_env.errors import Error
 from agon_env.transcript import load, replay
-from algos.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from algos.config import TINY, load_config
-from algos.config_file import read_config_file
-from algos.console import RunConsole
-from algos.contest_log import read_contests
 from algos.errors import CheckpointError, ConfigError, FolderFailed
 from algos.grpo import GRPO
 from algos.guards import GuardConfig, Guards, load_batch
 from algos.learner import LocalLearner
-from algos.manifest import MANIFEST, NewerFormat, seal, verify
-from algos.run_folder import RunFolder, write_text
-from algos.win_rates import WinRates
+from algos.playing.win_rates import WinRates
+from algos.training.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from algos.training.config_file import read_config_file
+from algos.training.console import RunConsole
+from algos.training.contest_log import read_contests
+from algos.training.manifest import MANIFEST, NewerFormat, seal, verify
+from algos.training.run_folder import RunFolder, write_text
 
 
 class Bomb:

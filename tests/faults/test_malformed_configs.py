@@ -13,7 +13,7 @@ from algos.cli import train as train_command
 from algos.commands import USAGE
 from algos.config import TINY, TrainConfig
 from algos.errors import ConfigError
-from algos.run import Run
+from algos.training.run import Run
 
 
 def test_there_are_sixty() -> None:

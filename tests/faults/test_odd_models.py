@@ -18,7 +18,7 @@ import bandit
 from agents.errors import ChatTemplateFailed, ChatTemplateMissing, ModelNotFound, PromptTooLong
 from algos.errors import ConfigError
 from algos.rollouts import rollout
-from algos.run import Run
+from algos.training.run import Run
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from algos import asynchronous
-from algos.asynchronous import Ahead
 from algos.config import TINY
 from algos.errors import ConfigError
-from algos.optim import OptimConfig
+from algos.learning.optim import OptimConfig
 from algos.parallel.ray_config import LOCAL, RayConfig
-from algos.run import Run
-from algos.win_rates import WinRates
+from algos.playing import asynchronous
+from algos.playing.asynchronous import Ahead
+from algos.playing.win_rates import WinRates
+from algos.training.run import Run
 
 SMALL = dataclasses.replace(TINY, problems=2, group_size=4, max_tokens=12, eval_problems=0, lora_rank=2)
 

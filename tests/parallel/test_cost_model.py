@@ -7,11 +7,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from agents.shared_base import SharedBase
-from algos.calibrate import calibrate, shape_of
 from algos.commands import run
-from algos.cost_model import Workload, estimate, forward_flops, update_flops
 from algos.errors import ConfigError
-from algos.hardware import HARDWARE, SHAPES
+from algos.planning.calibrate import calibrate, shape_of
+from algos.planning.cost_model import Workload, estimate, forward_flops, update_flops
+from algos.planning.hardware import HARDWARE, SHAPES
 
 H100 = HARDWARE["h100"]
 SHAPE = SHAPES["Qwen/Qwen3-1.7B"]

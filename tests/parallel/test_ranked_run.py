@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from algos.config import TINY, TrainConfig
 from algos.errors import ConfigError
 from algos.guards import Guards
-from algos.optim import OptimConfig
+from algos.learning.optim import OptimConfig
 from algos.parallel.launch import launch
 from algos.parallel.ranks import Ranks
 from algos.trainer import train

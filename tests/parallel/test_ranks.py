@@ -17,16 +17,16 @@ from learner_fixtures import tiny_base, tiny_rows
 
 from agents.adapter_files import AdapterSpec
 from agents.policy import LLMPolicy
-from algos.batching import tokens_of
 from algos.learner import LocalLearner
+from algos.learning.batching import tokens_of
+from algos.learning.optim import OptimConfig, UnsoundUpdate
+from algos.learning.update import update_policy
+from algos.learning.values import Critic, update_critic
 from algos.losses import LossConfig
-from algos.optim import OptimConfig, UnsoundUpdate
 from algos.parallel.launch import launch
 from algos.parallel.ranked import RankedCritic, RankedLearner
 from algos.parallel.ranks import Ranks
 from algos.types import Batch, Row, ValueRow
-from algos.update import update_policy
-from algos.values import Critic, update_critic
 
 FAULTS = ("loss", "gradient")
 LOSSES = {

@@ -26,11 +26,11 @@ from algos.commands.train import main
 from algos.config import TINY, TrainConfig
 from algos.errors import ConfigError, RunStopped
 from algos.learner import Learner, LocalLearner
+from algos.learning.optim import OptimConfig
+from algos.learning.tinker import TinkerLearner, service_loss
 from algos.losses import LossConfig
-from algos.optim import OptimConfig
-from algos.run import Run
-from algos.tinker import TinkerLearner, service_loss
 from algos.trainer import train
+from algos.training.run import Run
 from algos.types import Batch, Row
 
 OPTIM = OptimConfig(learning_rate=1e-3, eps=1e-5)

@@ -11,13 +11,13 @@ from made_run import KINDS, duel, duels, make_run, write_lines
 import agents
 import agon_env
 from agents.sampling import SamplingParams
-from algos.contest_log import CONTESTS, contest_lines
 from algos.errors import ConfigError
 from algos.reporting import data
 from algos.reporting.browser import browser_data
 from algos.reporting.contests import Seat, choose, kind_of, read_rows, read_whole
 from algos.reporting.data import read_run
 from algos.rollouts import Start, rollout
+from algos.training.contest_log import CONTESTS, contest_lines
 
 
 def seat(score: float | None, reward: float | None = 0.0, role: str = "drafter") -> Seat:

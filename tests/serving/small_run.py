@@ -12,11 +12,11 @@ import torch
 
 from agents import SharedBase
 from algos.config import TINY, TrainConfig
-from algos.run_folder import write_json
 from algos.serving.app import ChatServer, Limits
 from algos.serving.models import served_models
 from algos.serving.server import background
-from algos.trained import load_trained
+from algos.training.run_folder import write_json
+from algos.training.trained import load_trained
 
 CONFIG = replace(TINY, name="run", max_tokens=24, env_options=("difficulty=2",))
 

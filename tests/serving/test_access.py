@@ -17,7 +17,7 @@ from algos.errors import ConfigError  # noqa: E402
 from algos.serving.app import ChatServer  # noqa: E402
 from algos.serving.models import served_models  # noqa: E402
 from algos.serving.server import Address, background, listen  # noqa: E402
-from algos.trained import load_trained  # noqa: E402
+from algos.training.trained import load_trained  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("quick")
 

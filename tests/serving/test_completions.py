@@ -14,7 +14,7 @@ from small_run import Running, make_run, serving  # noqa: E402
 from agents import SamplingParams  # noqa: E402
 from agents.policy import LLMPolicy  # noqa: E402
 from algos.serving.app import Limits  # noqa: E402
-from algos.trained import load_trained  # noqa: E402
+from algos.training.trained import load_trained  # noqa: E402
 
 PROMPT = "Start with 3 a+9=2 b+7="
 

@@ -18,11 +18,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from agents import embedded
 from algos.cli import run as agon
 from algos.config import TINY
-from algos.export import Export, _facts, export
-from algos.export_chat_data import winner_of, won_texts
-from algos.markdown import as_code, as_name
-from algos.trained import load_trained
 from algos.trainer import train
+from algos.training.export import Export, _facts, export
+from algos.training.export_chat_data import winner_of, won_texts
+from algos.training.markdown import as_code, as_name
+from algos.training.trained import load_trained
 
 PROMPT = [{"role": "user", "content": "What is (3 + 4) * 2?"}]
 

@@ -23,7 +23,7 @@ from algos.serving import server as server_module  # noqa: E402
 from algos.serving.app import Limits  # noqa: E402
 from algos.serving.models import served_models  # noqa: E402
 from algos.serving.server import PatientProtocol  # noqa: E402
-from algos.trained import load_trained  # noqa: E402
+from algos.training.trained import load_trained  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("quick")
 

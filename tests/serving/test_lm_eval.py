@@ -18,7 +18,7 @@ from small_run import Running, make_run, serving  # noqa: E402
 
 from agents import embedded  # noqa: E402
 from agents.policy import LLMPolicy  # noqa: E402
-from algos.trained import load_trained  # noqa: E402
+from algos.training.trained import load_trained  # noqa: E402
 
 LM_EVAL = os.environ.get("LM_EVAL") or shutil.which("lm_eval")
 pytestmark = [

@@ -13,7 +13,7 @@ from small_run import Running, make_run, serving  # noqa: E402
 
 from agents import Cascade, SamplingParams  # noqa: E402
 from agon_env.types import Observation  # noqa: E402
-from algos.trained import load_trained  # noqa: E402
+from algos.training.trained import load_trained  # noqa: E402
 
 QUESTION = [{"role": "user", "content": "What is (3 + 4) * 2?"}]
 

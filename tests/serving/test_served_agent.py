@@ -17,7 +17,7 @@ from small_run import Running, make_run, serving
 import agents
 import agon_env
 from agents.errors import Error, ServerFailed
-from algos.trained import load_trained
+from algos.training.trained import load_trained
 
 
 @pytest.fixture(scope="module")

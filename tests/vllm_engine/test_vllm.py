@@ -18,10 +18,10 @@ from agents.policy import LLMPolicy
 from agents.sampling import Completion, Request, SamplingParams, sample_many
 from agents.shared_base import SharedBase
 from algos.learner import LocalLearner
+from algos.learning.optim import OptimConfig
+from algos.learning.update import correct_sampler
 from algos.losses import LossConfig
-from algos.optim import OptimConfig
 from algos.types import Batch, Row
-from algos.update import correct_sampler
 
 pytestmark = pytest.mark.skipif(
     installed_version() is None, reason="vLLM is not installed; .ci/vllm makes an environment with it"

@@ -1,0 +1,1 @@
+"""How good the policies of a run are: on held-out problems, against each other, step by step."""

@@ -1,0 +1,1 @@
+"""The table of the paper as a command: rows, runs, report."""

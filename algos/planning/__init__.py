@@ -1,0 +1,1 @@
+"""What a step costs before it is made: shapes, rates of devices, their measurement here."""

@@ -1,0 +1,1 @@
+"""A run from its config to its folder: the step, checkpoints, logs, what is shown meanwhile, what it leaves to others."""
