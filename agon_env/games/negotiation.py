@@ -20,8 +20,9 @@ _WORD = re.compile(r"(?<![0-9])[0-9]{1,2}(?![0-9])|\baccept\b")
 class Negotiation(Contest):
     """Two players divide 1 to `most` books, hats and balls, each with values of its own that the other does not see.
 
-    In turn, each proposes what it would keep ("1 2 0": books, hats, balls) or accepts the other's last proposal, by saying so
-    or by keeping just what that leaves. A score is the own share's part of all value; 0 without a deal in `rounds` moves each.
+    In turn, each proposes what it would keep ("1 2 0": books, hats, balls) or accepts the other's last proposal: by saying so,
+    by "0" alone, or by keeping just what that leaves. A score is the own share's part of all value; 0 without a deal in
+    `rounds` moves each.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("first", "second")
@@ -50,18 +51,22 @@ class Negotiation(Contest):
         """Return the things, the own values, what was said, and what may be."""
         things = ", ".join(map("{} {} worth {} each".format, self.counts, THINGS, self.values[role]))
         rules = f"Divide {things} to you. The other player has values of its own. Without a deal both get nothing."
-        ask = f'Say how many {", ".join(THINGS)} you keep, as "1 0 1", or "accept". Moves left: {self.rounds - self.turn // 2}.'
-        return "\n\n".join([rules, *conversation(self.said, role), ask])
+        ask = f'Say how many {", ".join(THINGS)} you keep, as "1 0 1", or "accept", in short "0".'
+        left = f"Moves left: {self.rounds - self.turn // 2}."
+        return "\n\n".join([rules, *conversation(self.said, role), f"{ask} {left}"])
 
     def legal_texts(self, role: str) -> list[str]:
-        """Return the acceptance of a proposal, and every division."""
-        return ["accept"] * bool(self.proposal) + list(map(" ".join, product(*("0123456789"[: n + 1] for n in self.counts))))
+        """Return every division, and the acceptance of a proposal as often: a random player then comes to deals."""
+        divisions = list(map(" ".join, product(*("0123456789"[: n + 1] for n in self.counts))))
+        return ["0"] * len(divisions) * bool(self.proposal) + divisions
 
     def apply(self, role: str, text: str) -> str:
         """Take the last three numbers of the text, or the acceptance that it ends with."""
-        said = _WORD.findall(strip_thoughts(text).lower())
+        spoken = strip_thoughts(text).lower()
+        said = _WORD.findall(spoken)
         left = tuple(map(sub, self.counts, self.proposal))  # nothing before there is a proposal
-        kept = left if said[-1:] == ["accept"] else tuple(int(word) for word in said if word != "accept")[-len(THINGS) :]
+        accepts = said[-1:] == ["accept"] or spoken.strip() == "0"
+        kept = left if accepts else tuple(int(word) for word in said if word != "accept")[-len(THINGS) :]
         if len(kept) < len(THINGS) or any(map(gt, kept, self.counts)):
             raise InvalidMove(f"accept a proposal, or say three numbers, at most {' '.join(map(str, self.counts))}")
         self.deal = dict.fromkeys(self.roles, self.proposal) | {role: kept} if kept == left else {}

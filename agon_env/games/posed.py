@@ -8,7 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from agon_env.tasks.arithmetic import INSTRUCTION, OPERANDS, draw_steps, make_problem, name_steps, read_chain
+from agon_env.tasks.arithmetic import INSTRUCTION, OPERANDS, RULES, START, draw_steps, make_problem, name_steps, read_chain
+
+GOOD = "A good one is solved in about half of the tries."
 
 
 class PosedProblems(Protocol):
@@ -21,8 +23,12 @@ class PosedProblems(Protocol):
         """Draw what a problem has to begin with, so that no two contests ask for the same."""
         ...
 
+    def request(self, start: str) -> str:
+        """Return what a proposer reads."""
+        ...
+
     def examples(self, start: str) -> tuple[str, ...]:
-        """Return some problems that begin with `start`, always the same."""
+        """Return some texts that pose a problem which begins with `start`, always the same."""
         ...
 
     def find(self, text: str, start: str) -> str | None:
@@ -51,6 +57,10 @@ class Sums:
         """Draw the first number."""
         return str(rng.integers(1, 1000))
 
+    def request(self, start: str) -> str:
+        """Ask for a sum."""
+        return f"Pose {self.form}, that begins with {start}. {GOOD}"
+
     def examples(self, start: str) -> tuple[str, ...]:
         """Return sums of two."""
         return tuple(f"{start} {sign} {n}" for sign in "+-*" for n in range(2, 100))
@@ -74,17 +84,21 @@ class Chains:
     """The chains of the task `arithmetic`, modulo 10: `4 a*7 b-9 c+8`."""
 
     form = "a chain of 2 to 26 steps, named a, b, c and so on, each + or - a digit from 1 to 9, or times 3, 7 or 9"
-    _pattern = re.compile(r"(?<!\w)[0-9](?: [a-z][-+*][0-9](?!\w))+")
+    _pattern = re.compile(r"(?<!\w)[0-9](?: [a-z][-+*][0-9])++(?!\w)")  # nor is the beginning of a longer text one
 
     def start(self, rng: np.random.Generator) -> str:
         """Draw the first digit and the first step."""
         return f"{rng.integers(10)} {name_steps(draw_steps(rng, 1))[0]}"
 
+    def request(self, start: str) -> str:
+        """Ask for a chain, in the words of the task: a model that has learned to solve chains knows them."""
+        return f"{RULES}\nPose {self.form}. {GOOD}\n{START}{start}"
+
     def examples(self, start: str) -> tuple[str, ...]:
         """Return chains of 2 to 17 steps."""
         rng = np.random.default_rng(list(start.encode()))
         digit, (first,) = read_chain(start)
-        return tuple(make_problem(digit, [first, *draw_steps(rng, more)]).id for more in range(1, 17))
+        return tuple(START + make_problem(digit, [first, *draw_steps(rng, more)]).id for more in range(1, 17))
 
     def find(self, text: str, start: str) -> str | None:
         """Return the last chain whose steps have the right names and operands."""

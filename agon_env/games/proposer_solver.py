@@ -49,12 +49,10 @@ class ProposerSolver(Contest):
 
     def prompt(self, role: str) -> str:
         """Return what is to be posed, or what is to be solved."""
-        if role == "solver":
-            return self.kind.question(self.problem)
-        return f"Pose {self.kind.form}, that begins with {self.start}. A good one is solved in about half of the tries."
+        return self.kind.question(self.problem) if role == "solver" else self.kind.request(self.start)
 
     def legal_texts(self, role: str) -> tuple[str, ...] | None:
-        """Return some problems that the proposer may pose; a solver may say anything."""
+        """Return some texts that the proposer may say; a solver may say anything."""
         return self.kind.examples(self.start) if role == "proposer" else None
 
     def apply(self, role: str, text: str) -> str | None:

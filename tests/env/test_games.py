@@ -151,7 +151,7 @@ def test_a_posed_chain_is_a_problem_of_arithmetic():
     assert env.outcome.scores == {"alice": 1.0, "bob": 0.5}
 
 
-@pytest.mark.parametrize("rest", ["", " c+1", " b*5", " b+0", " b+1c", " b+1 d+1", " b+10", " b/2"])
+@pytest.mark.parametrize("rest", ["", " c+1", " b*5", " b+0", " b+1c", " b+1 d+1", " b+10", " b/2", " b+1 c+1Start"])
 def test_a_chain_with_other_steps_is_refused(rest):
     env = agon_env.make("ProposerSolver-v0", problems="chains")
     env.reset(seed=0)
@@ -164,7 +164,8 @@ def test_what_may_be_posed_is_found_again(kind):
     start = kind.start(np.random.default_rng(3))
     examples = kind.examples(start)
     assert len(examples) == len(set(examples)) > 10
-    assert all(kind.find(f"Try {example}.", start) == example for example in examples)
+    found = [kind.find(f"Try {example}.", start) for example in examples]
+    assert all(problem and example.endswith(problem) for problem, example in zip(found, examples, strict=True))
     with pytest.raises(Error, match="problems must be sums or chains, not 'riddles'"):
         agon_env.make("ProposerSolver-v0", problems="riddles")
 
@@ -239,12 +240,13 @@ def test_words_that_are_named_are_known_to_both():
 # --- negotiation ------------------------------------------------------------------------------------
 
 
-def test_a_deal_gives_each_what_it_values():
+@pytest.mark.parametrize("acceptance", ["Fine, I accept.", "0", "<think>1 1 1?</think>\n0"])
+def test_a_deal_gives_each_what_it_values(acceptance):
     env = agon_env.make("Negotiation-v0")
     env.reset(seed=2)
     books, hats, balls = env.counts
     env.step(f"I keep {books} books, 0 hats and 0 balls.")
-    env.step("Fine, I accept.")
+    env.step(acceptance)
     (a, _, _), (b, c, d) = env.values["first"], env.values["second"]
     mine, theirs = books * a, hats * c + balls * d
     assert mine / env.outcome.scores["alice"] == sum(n * v for n, v in zip(env.counts, env.values["first"], strict=True))
@@ -274,7 +276,7 @@ def test_without_a_deal_nobody_gets_anything():
     assert env.outcome.scores == {"alice": 0.0, "bob": 0.0}
 
 
-@pytest.mark.parametrize("text", ["accept", "keep 9 9 9", "keep", "whatever"])
+@pytest.mark.parametrize("text", ["accept", "0", "keep 9 9 9", "keep 0", "keep", "whatever"])
 def test_what_can_not_be_divided_is_refused(text):
     env = agon_env.make("Negotiation-v0")
     env.reset(seed=0)
@@ -291,7 +293,9 @@ def test_values_are_private_and_an_acceptance_needs_a_proposal():
     assert all(f"1 {thing} worth {value} each" in read for thing, value in zip(THINGS, env.values["first"], strict=True))
     assert env.legal_texts("first") == ["0 0 0", "0 0 1", "0 1 0", "0 1 1", "1 0 0", "1 0 1", "1 1 0", "1 1 1"]
     env.step("1 0 0")
-    assert env.legal_texts("second")[0] == "accept"
+    legal = env.legal_texts("second")
+    assert set(legal) == {*env.legal_texts("first"), "0"}
+    assert legal.count("0") == 8  # of 16: a random player comes to deals
     assert "Moves left: 4." in env.observe().text
     with pytest.raises(Error, match="most must be from 1 to 9 and rounds from 1 to 32, not 10 and 4"):
         agon_env.make("Negotiation-v0", most=10)
