@@ -9,7 +9,8 @@ from agon_env.verifiers.brackets import top_level
 from agon_env.verifiers.units import read_unit, unit_product
 
 _SIGNS = {
-    "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": "/", "π": r"\pi ", "∞": r"\infty ",
+    "−": "-", "–": "-", "\u2010": "-", "\u2011": "-", "\ufe63": "-",
+    "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": "/", "π": r"\pi ", "∞": r"\infty ",
     "°": r"^\circ ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset ",
     "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}",
     "±": r"\pm ", "√": r"\sqrt ", "∈": r"\in ", "∗": "*", "∛": r"\sqrt[3]", "\u2009": " ", "\u00a0": " ", "\u202f": " ",
@@ -112,7 +113,7 @@ _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         (r"_\s*\{\s*\\text\s*(\{[^{}]*\})\s*\}", r"_\1"),
         (r"^\((\d+)\)\s*(?=_)", r"\1"),
         (r"^(\d+)\s*_\s*\{\s*\((\d+)\)\s*\}$", r"\1_{\2}"),
-        (r"^(\d+)\s*(?:\\text\s*\{\s*base\s*\}|base)\s*(\d+)$", r"\1_{\2}"),
+        (r"^([\dA-F]+)\s*(?:\\text\s*\{\s*\(?base\s*\}?|\(?base)\s*(\d+)\s*\)?\s*\}?$", r"\1_{\2}"),
         (r"^\(([\dA-F]+)\)\s*(?=_\{?16\}?$)", r"\1"),
         (r"^([\dA-F]*)\\text\s*\{([\dA-F]+)\}(?=[\dA-F]*_\{?16\}?$)", r"\1\2"),
         (rf"(?<=\d)_\{{\s*({'|'.join(_BASES)})\s*\}}", lambda found: f"_{{{_BASES[found[1]]}}}"),

@@ -19,15 +19,18 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from agon_env.verifiers.brackets import group, split, top_level
+from agon_env.verifiers.constants import with_constant_of
 from agon_env.verifiers.exact import read_number, read_quantity, split_unit
 from agon_env.verifiers.expression import Expr, parse, rational_value, symbols
 from agon_env.verifiers.integers import read_congruence, without_parameter
 from agon_env.verifiers.latex import normalise, spelling
 from agon_env.verifiers.matrices import Matrix, read_matrix
+from agon_env.verifiers.measures import in_one_unit
+from agon_env.verifiers.numerals import meets_numeral, meets_ratio
 from agon_env.verifiers.ranges import FLIPPED, OR, REALS, RELATION, chain, read_range
 from agon_env.verifiers.tokens import GREEK
 from agon_env.verifiers.units import read_unit
-from agon_env.verifiers.words import read_words, same_words
+from agon_env.verifiers.words import DENIALS, read_words, same_words
 
 Compare = Callable[[str, Expr, Expr], bool]
 """`(relation, gold, answer)`: decides "equal", "proportional" or "positive" between two formulas."""
@@ -39,16 +42,11 @@ _LETTER_UNIT = re.compile(r"(\d[\d.,]*)\s*([A-Za-z])")
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
 _MINUS_PLUS = re.compile(r"\\mp(?![A-Za-z])")
 _INDEX = r"(?:_\w|_\{\w+\})"
-_DENIALS = (
-    "not|wrong|incorrect|false|never|isnt|no|but|except|than|least|most|about|impossible|bound|estimate|estimated|around|"
-    "approximately|approx|roughly|nearly|almost|guess|unknown|cannot|cant|doesnt|nothing|none|neither|nor|unless|if|or|"
-    "anything|maybe|perhaps|possibly|probably|minus|twice|less|more|greater|fewer|instead|rather|another|unlike|reciprocal"
-)
 _NO_NAME = r"\\(?:pi|infty|emptyset)$|[ei]$"
 _SYMBOL = rf"(?:[A-Za-z]+|\\(?:{'|'.join(sorted(GREEK))}|ell)(?![A-Za-z])){_INDEX}?'*"
 _LEADING_NAME = re.compile(
     rf"(?!{_NO_NAME})(?:{_SYMBOL}(?:\([^()]*\))?|\([A-Za-z](?:,\s*[A-Za-z])*\)"
-    rf"|\\text\s*\{{(?![^{{}}]*\b(?i:{_DENIALS})\b)[A-Za-z ]+\}}"
+    rf"|\\text\s*\{{(?![^{{}}]*\b(?i:{DENIALS})\b)[A-Za-z ]+\}}"
     r"|m?\\angle\s*[A-Z]+|\|\s*[A-Z]{2}\s*\||\\overline\s*\{\s*[A-Z]{2}\s*\}|\[[A-Z]{3,6}\])"
 )
 """What an equation may give the value of: `x`, `x_1`, `f(3)`, `(x, y)`, a word, an angle, a length, an area; no constant."""
@@ -66,11 +64,16 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
         return True
     if (text := same_words(gold, answer)) is not None:
         return text
+    if meets_numeral(gold, answer) or meets_ratio(gold, answer):
+        return True
     if r"\approx" in answer and r"\approx" not in gold:
         return _same_rounded(gold, answer, compare, depth)
     if (congruences := (read_congruence(gold), read_congruence(answer))) and congruences[0] and congruences[1]:
         return congruences[0] == congruences[1]
     gold, answer = without_parameter(*_with_unit(gold, answer))
+    values = _value(gold), _value(answer)
+    if (gold in values or answer in values) and (amounts := in_one_unit(*values)):
+        return _same_formula("equal", *amounts, compare)
     quantities = read_quantity(gold), read_quantity(answer)
     if quantities[0] and quantities[1]:
         return quantities[1].agrees(quantities[0])
@@ -356,6 +359,8 @@ def _same_formula(relation: str, gold: str, answer: str, compare: Compare) -> bo
     """Compare two formulas: exactly where both are rational, else by `compare`."""
     try:
         expressions = parse(gold), parse(answer)
+        if relation == "equal":
+            expressions = expressions[0], with_constant_of(*expressions)
         if symbols(expressions[0]) != symbols(expressions[1]):
             return False
         values = [rational_value(expression) for expression in expressions]

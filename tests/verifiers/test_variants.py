@@ -1,10 +1,12 @@
 """Hundreds of answers in other dresses, and of wrong ones that look right, judged by hand beforehand."""
 
+import forms
 import pytest
 from variants import DIFFERENT, SAME
 
 from agon_env.verifiers import MathVerifier
 
+SAME, DIFFERENT = SAME | forms.SAME, DIFFERENT | forms.DIFFERENT
 VERIFIER = MathVerifier(deadline=10)
 
 
