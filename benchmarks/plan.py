@@ -61,8 +61,9 @@ def compare(config: TrainConfig, *, steps: int) -> dict[str, Any]:
             sampling.append(seconds[-1] * stats["time/sample"] / stats["time/step"])
             peaks.append(max(value for name, value in stats.items() if name.startswith("memory/")))
             learned = sum(stats[f"{name}/rows"] for name in run.policies) / len(played.turns)
-            cost = estimate(shape_of(base.model.config), workload(config, played, learned), hardware)
-            costs.append(cost)
+            budget = next(iter(run.learners.values())).budget.tokens
+            work = workload(config, played, learned=learned, token_budget=budget)
+            costs.append(estimate(shape_of(base.model.config), work, hardware))
     said = [cost.seconds for cost in costs]
     memory = [max(cost.memory_sampling, cost.memory_training) / 2**30 for cost in costs]
     return {
@@ -79,7 +80,7 @@ def compare(config: TrainConfig, *, steps: int) -> dict[str, Any]:
     }
 
 
-def workload(config: TrainConfig, played: Rollout, learned: float) -> Workload:
+def workload(config: TrainConfig, played: Rollout, *, learned: float, token_budget: int) -> Workload:
     """Return the step that was played, by its mean lengths."""
     drafts, answers = (
         [turn for turn in played.turns if turn.role == role and turn.completion is not None]
@@ -97,7 +98,7 @@ def workload(config: TrainConfig, played: Rollout, learned: float) -> Workload:
         longest=max(len(turn.completion.token_ids) for turn in played.turns if turn.completion),
         rank=config.lora_rank,
         learning=min(1.0, learned),
-        token_budget=2048,
+        token_budget=token_budget,
         recompute=False,
     )
 

@@ -65,11 +65,16 @@ def disagreement(contests: Sequence[Contest]) -> Stats:
     return {"pair/disagreement": fmean(known)} if known else {}
 
 
+def probe_count(turns: int) -> int:
+    """Return on how many of its turns, at least one, a policy is compared."""
+    least, most = PROBE_ROWS
+    return min(most, max(1, min(least, turns // 4), turns // PROBE_SHARE))
+
+
 def probe_rows(turns: Sequence[Turn], policy: str) -> list[Row]:
     """Return some of what a policy said, evenly from all of it, so that every problem has its chance."""
     own = [(turn, turn.completion) for turn in turns if turn.policy == policy and turn.completion is not None]
-    least, most = PROBE_ROWS
-    rows = min(most, max(1, min(least, len(own) // 4), len(own) // PROBE_SHARE))
+    rows = probe_count(len(own))
     return [
         Row(turn.prompt_ids, said.token_ids, said.logprobs, advantage=0.0)
         for turn, said in own[:: max(1, -(-len(own) // rows))]

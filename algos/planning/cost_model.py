@@ -19,12 +19,11 @@ import math
 from dataclasses import dataclass
 
 from algos.errors import ConfigError
+from algos.evaluation.divergence import probe_count
 from algos.planning.hardware import Hardware, Shape
 
 ADAPTER_BYTES = 16
 """Of each parameter of an adapter: weight, gradient and Adam's two moments in float32."""
-PROBES = 16
-"""Rows on which the policies of a step are compared (`algos.evaluation.divergence`)."""
 
 
 @dataclass(frozen=True)
@@ -255,9 +254,10 @@ def _share_of_busiest(work: Workload, ranks: int) -> float:
 
 
 def _probe_flops(shape: Shape, work: Workload) -> float:
-    """A few rows of each policy, scored under the base, the policy and the next one."""
+    """A few rows of each policy, scored under the base and the next policy (`algos.evaluation.divergence`)."""
     length = work.prompt_tokens + (work.draft_tokens + work.answer_tokens) / 2 + work.draft_tokens / 2
-    scored = min(PROBES, work.drafts) * (work.policies + 2 * (work.policies - 1))
+    rows = probe_count((work.drafts + work.replies) // work.policies)
+    scored = rows * (2 * work.policies - 1)
     completions = scored * (work.draft_tokens + work.answer_tokens) / 2
     return forward_flops(shape, scored * length, length / 2, with_head=completions)
 

@@ -49,9 +49,12 @@ def test_a_rank_that_dies_ends_the_others_and_is_named(how: str, said: str) -> N
 
 
 @pytest.mark.slow
-def test_ranks_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("chosen", "shared_by"), [(None, 2), ("2", 1)])
+def test_ranks_share_the_cores_unless_a_number_is_chosen(
+    chosen: str | None, shared_by: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    together = launch(threads, ranks=2)
-    assert together == [max(1, launch(threads, ranks=1)[0] // 2)] * 2
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert launch(threads, ranks=2) == [3, 3]
+    if chosen is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", chosen)
+    (alone,), together = (launch(threads, ranks=ranks) for ranks in (1, 2))
+    assert together == [max(1, alone // shared_by)] * 2
