@@ -176,6 +176,17 @@ def test_two_ranks_learn_what_one_process_learns(two_ranks: dict[str, Any], name
         assert other == pytest.approx(mine, rel=1e-4, abs=1e-5)
 
 
+def learn_ranked() -> list[list[Any]]:
+    weights, _ = learn(Ranks.current(), LOSSES["grpo"])
+    return [tensor.tolist() for tensor in weights]
+
+
+@pytest.mark.slow
+def test_three_ranks_learn_it_too() -> None:
+    weights, _ = learn(None, LOSSES["grpo"])
+    assert launch(learn_ranked, ranks=3) == [tensor.tolist() for tensor in weights]
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_on_one_rank_has_all_of_them_leave_the_update_out(two_ranks: dict[str, Any], fault: str) -> None:
     weights, alone = leave_out(None, fault)
