@@ -20,7 +20,7 @@ from agents.sampling import SamplingParams
 from agon_env.contest import Contest
 from agon_env.types import Action, Observation
 from algos.evaluation.records import Record, records_of
-from algos.playing.curriculum import problem_index, task_size
+from algos.playing.problem_order import problem_index, task_size
 from algos.rollouts import Rollout, Rollouts, Sample, Start, rollout
 from algos.statistics import majority_score, pass_at_k, wilson
 

@@ -30,7 +30,7 @@ from algos.learning.memory import TokenBudget
 from algos.learning.optim import NonFiniteUpdate, OptimConfig, PolicyOptimizer
 from algos.learning.packing import can_pack, pack_rows, packed_attention
 from algos.losses import LossConfig, count_normalizer, merge_stats, policy_loss
-from algos.training.phases import phase
+from algos.phases import phase
 from algos.types import Batch, Row, Stats
 
 if TYPE_CHECKING:

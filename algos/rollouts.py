@@ -26,7 +26,7 @@ from agon_env.contest import Contest
 from agon_env.rewards import total
 from agon_env.types import Action, NoMove, Observation, Reward
 from agon_env.vector import VectorContest
-from algos.training.phases import phase
+from algos.phases import phase
 from algos.types import Turn
 
 Sample: TypeAlias = Callable[[Sequence[Request]], list[list[Completion]]]

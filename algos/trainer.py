@@ -16,12 +16,12 @@ from rich.console import Console
 from algos.config import TrainConfig, load_config
 from algos.errors import ConfigError
 from algos.evaluation.scorecard import wins
+from algos.events import Event
 from algos.imitation import imitate
 from algos.parallel.launch import launch, launched
 from algos.parallel.ranks import Ranks
 from algos.training.checkpoint import load_checkpoint, save_checkpoint
 from algos.training.console import RunConsole
-from algos.training.events import Event
 from algos.training.interruption import Interrupted, finish_step_on_signal
 from algos.training.resuming import check_same_run
 from algos.training.run import Run

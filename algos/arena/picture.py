@@ -9,7 +9,7 @@ from typing import Any
 from agents.adapters import BASE
 from agon_env.printable import printable
 from algos.arena.standings import Standing, Standings
-from algos.matrix.report import as_they_are, pyplot
+from algos.figures import as_they_are, pyplot
 
 MOST_CHARACTERS = 60
 """Of a name in the figure."""

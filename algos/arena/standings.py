@@ -10,8 +10,8 @@ from typing import Any
 
 from agon_env.printable import printable
 from algos.arena.entrants import Entrant
+from algos.arena.ratings import Comparison, bradley_terry, comparisons
 from algos.arena.results import Result
-from algos.evaluation.ratings import Comparison, bradley_terry, comparisons
 from algos.statistics import Estimate
 from algos.training.markdown import as_name
 

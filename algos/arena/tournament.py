@@ -16,13 +16,13 @@ from agents.agent import Agent
 from agents.playing import Played, play
 from agon_env.contest import Contest
 from algos.arena.entrants import Entrant
+from algos.arena.ratings import Elo, comparisons
 from algos.arena.results import Result, ResultsFile, read_results
 from algos.arena.schedule import Fixture, fixtures
 from algos.arena.standings import Standings, stand
 from algos.errors import ConfigError
 from algos.evaluate import HELD_OUT_SEEDS
-from algos.evaluation.ratings import Elo, comparisons
-from algos.playing.curriculum import STRIDE, problem_index, task_size
+from algos.playing.problem_order import STRIDE, problem_index, task_size
 from algos.training.run_folder import write_json, write_text
 
 ARENA = "arena.json"

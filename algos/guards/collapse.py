@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
-from algos.training.events import Event, Kind
+from algos.events import Event, Kind
 from algos.types import Stats
 
 ENTROPY_LEFT = 0.1

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from algos.errors import Diverged, SamplerMismatch
+from algos.events import Event, Kind
 from algos.guards.collapse import CollapseWatch
 from algos.guards.config import GuardConfig
 from algos.guards.saved_batch import save_batch
 from algos.guards.weights import FrozenBases, IdleWatch
 from algos.learning.optim import UnsoundUpdate
-from algos.training.events import Event, Kind
 from algos.types import Batch, Row, Stats, ValueRow
 
 if TYPE_CHECKING:

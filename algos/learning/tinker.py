@@ -30,7 +30,7 @@ from algos.learning.batching import completion_tensors
 from algos.learning.memory import TokenBudget
 from algos.learning.optim import NonFiniteUpdate, OptimConfig, learning_rate
 from algos.losses import TOKEN_MEANS, LossConfig, count_normalizer, policy_loss
-from algos.training.phases import phase
+from algos.phases import phase
 from algos.types import Batch, Row, Stats
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from algos.learner import LocalLearner
 from algos.learning.batching import Completions
 from algos.learning.optim import NonFiniteUpdate, PolicyOptimizer
 from algos.learning.update import Watch, merge_updates, minibatches, one_update
+from algos.phases import phase
 from algos.rollouts import Rollout
-from algos.training.phases import phase
 from algos.types import Row, Stats, Turn, ValueRow
 
 HEAD_FILE, OPTIMIZER_FILE = "head.safetensors", "optimizer.safetensors"

@@ -128,7 +128,8 @@ def run_matrix(config: MatrixConfig, *, console: RunConsole | None = None) -> di
     Raises:
         ConfigError: the output folder holds a matrix of another config.
     """
-    from algos.matrix.report import pyplot, write_report
+    from algos.figures import pyplot
+    from algos.matrix.report import write_report
 
     pyplot()  # what is missing is missed before the work, not after it
     console = console or RunConsole()

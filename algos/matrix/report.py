@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agon_env.errors import DependencyNotInstalled
+from algos.figures import as_they_are, pyplot
 from algos.matrix.rows import COMPARISONS, ROWS
 from algos.statistics import Estimate, bootstrap, paired_bootstrap
 from algos.training.markdown import as_name
@@ -157,27 +155,6 @@ def _draw(plt: Any, results: Mapping[str, Any], file: Path) -> None:
     figure.suptitle(f"{results['env']}, {results['model']}, {results['seeds']} seeds", fontsize=11)
     figure.savefig(file, dpi=150)
     plt.close(figure)
-
-
-@contextmanager
-def as_they_are(plt: Any) -> Iterator[Any]:
-    """Have `pyplot` take the texts of its figures for texts: a dollar sign in a name begins no formula."""
-    with plt.rc_context({"text.parse_math": False}):
-        yield plt
-
-
-def pyplot() -> Any:
-    """Return `matplotlib.pyplot`, which draws without a screen.
-
-    Raises:
-        DependencyNotInstalled: matplotlib is missing.
-    """
-    try:
-        import matplotlib
-    except ImportError:
-        raise DependencyNotInstalled('the figure needs matplotlib: pip install "agon-env[report]"') from None
-    matplotlib.use("Agg")
-    return importlib.import_module("matplotlib.pyplot")
 
 
 def _check_problems(cells: Cells) -> None:

@@ -24,8 +24,8 @@ from algos.parallel.cluster import RayWorker, Store, connect, import_ray
 from algos.parallel.division import merge, numbered, unpack
 from algos.parallel.ray_config import RayConfig
 from algos.parallel.work import FrozenPolicy, Played, PolicySeat, Unit, adapter_tensors, describe, digest_of
+from algos.phases import phase
 from algos.rollouts import Rollout, Start
-from algos.training.phases import phase
 
 TRIES = 3
 """How often a unit is played before it is given up, where workers die over it."""

@@ -21,8 +21,8 @@ from algos.learning.values import Critic
 from algos.losses import merge_stats
 from algos.parallel.division import divide_evenly, divide_pieces, merge, numbered, pack, unpack
 from algos.parallel.ranks import Ranks, portable
+from algos.phases import phase
 from algos.rollouts import Rollout, Rollouts, Start, rollout
-from algos.training.phases import phase
 from algos.types import Batch, Row, Stats, ValueRow
 
 T = TypeVar("T")

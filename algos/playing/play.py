@@ -14,8 +14,8 @@ import numpy as np
 from agents.agent import Agent
 from agents.faults import fault_of
 from agon_env.contest import Contest
-from algos.playing.curriculum import STRIDE, problem_index, task_size
 from algos.playing.matches import Match, join, plan_matches, results
+from algos.playing.problem_order import STRIDE, problem_index, task_size
 from algos.rollouts import NOT_ASKED, Rollout, Start
 from algos.types import Stats
 

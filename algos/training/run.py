@@ -44,6 +44,7 @@ from algos.length_penalty import penalise_length
 from algos.parallel.pool import RayPool
 from algos.parallel.ranked import RankedCritic, RankedLearner, ranked_rollout, rollout_of_first
 from algos.parallel.ranks import Ranks
+from algos.phases import recording
 from algos.playing.asynchronous import Ahead
 from algos.playing.contests import make_contests
 from algos.playing.engines import AnyEngine, make_engine, make_workers
@@ -51,7 +52,6 @@ from algos.playing.opponents import Opponents, make_opponents
 from algos.playing.policies import load_bases, make_policy, sampling_params
 from algos.playing.win_rates import WinRates
 from algos.rollouts import Rollout, Rollouts, rollout
-from algos.training.phases import recording
 from algos.types import Row, Stats, Turn, ValueRow
 
 

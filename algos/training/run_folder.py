@@ -29,10 +29,10 @@ from safetensors import SafetensorError
 
 from agon_env.types import EMPTY
 from algos.errors import FolderFailed
+from algos.events import Event
 from algos.training.contest_log import CONTESTS, contest_lines
 from algos.training.contest_view import contest_text
 from algos.training.cut_back import cut_back, log_sizes
-from algos.training.events import Event
 from algos.training.loggers import LOGGERS, LoggedRun, LoggerName
 from algos.training.provenance import session
 

@@ -16,11 +16,11 @@ import torch
 
 from agents.errors import AdapterSwitched
 from algos.errors import BaseChanged, Diverged, IdlePolicyMoved, SamplerMismatch
+from algos.events import Event
 from algos.guards import GuardConfig, load_batch
 from algos.guards.collapse import CollapseWatch
 from algos.learner import LocalLearner
 from algos.learning.optim import OptimConfig
-from algos.training.events import Event
 from algos.training.run import Run
 from algos.types import Stats
 

@@ -19,7 +19,7 @@ from algos.learning.optim import OptimConfig
 from algos.matrix.matrix import MatrixConfig, judge, run_matrix
 from algos.matrix.report import markdown, summarise
 from algos.matrix.rows import CELLS, ROWS, VARIANTS, trainings
-from algos.playing.curriculum import problem_index
+from algos.playing.problem_order import problem_index
 from algos.training.console import RunConsole
 
 SMALL = MatrixConfig(

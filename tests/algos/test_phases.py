@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from algos.learning.memory import PeakMemory
-from algos.training.phases import phase, recording
+from algos.phases import phase, recording
 
 CPU = torch.device("cpu")
 
@@ -23,7 +23,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("algos.training.phases.time", clock)
+    monkeypatch.setattr("algos.phases.time", clock)
     return clock
 
 

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from algos.evaluation.ratings import MEAN, PRIOR_SD, SCALE, Comparison, Elo, bradley_terry, comparisons, expected
+from algos.arena.ratings import MEAN, PRIOR_SD, SCALE, Comparison, Elo, bradley_terry, comparisons, expected
 
 
 def simulate(strengths: dict[str, float], games: int, rng: np.random.Generator) -> list[Comparison]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algos.playing.curriculum import problem_index
+from algos.playing.problem_order import problem_index
 
 
 @given(size=st.integers(1, 50), seed=st.integers(0, 5), epoch=st.integers(0, 3))
