@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 from agon_env.verifiers.brackets import split
@@ -20,7 +21,7 @@ _SIZES: dict[str, dict[str, int]] = {
     "money": {"cent": 1, "usd": 100},
 }
 """What is measured → its units, by the names of `read_unit`, and their sizes."""
-_UNIT = re.compile(r"([a-z]+)([23]?)")
+_UNIT = re.compile(r"([a-z]+)([23]?)(?:/([a-z]+)([23]?))?")
 _AND = re.compile(r"\\text\s*\{\s*and\s*\}")
 _PI = re.compile(r"\\pi(?![A-Za-z])")
 
@@ -49,25 +50,41 @@ def in_one_unit(gold: str, answer: str) -> tuple[str, str] | None:
     return amounts[0].formula, amounts[1].formula
 
 
+def measured(unit: str) -> str:
+    """Return what a unit measures; its name if that is not known."""
+    size = _size(unit)
+    return size[0] if size else unit
+
+
 def _read(text: str) -> _Amount | None:
     """Return what a text says in one unit, or in several of which each is a part of the one before: hours and minutes."""
     kinds, units, terms = set(), [], []
     for part in split(text, _AND):
         value, unit = split_unit(part)
-        found = _UNIT.fullmatch(unit)
-        kind = next((kind for kind, sizes in _SIZES.items() if found and found[1] in sizes), "")
-        formula = _formula(value)
-        if not found or not kind or not formula:
+        measure, formula = _size(unit), _formula(value)
+        if not measure or not formula:
             return None
-        kinds.add(kind + found[2])
+        kinds.add(measure[0])
         units.append(unit)
-        terms.append((read_number(value), _SIZES[kind][found[1]] ** int(found[2] or 1), formula))
+        terms.append((read_number(value), measure[1], formula))
     if len(kinds) != 1:
         return None
     for (more, size, _), (less, smaller, _) in pairwise(terms):
         if more is None or less is None or more < 0 or not 0 <= less * smaller < size:
             return None
     return _Amount(kinds.pop(), tuple(units), "+".join(f"({formula})*({size})" for _, size, formula in terms))
+
+
+def _size(unit: str) -> tuple[str, Fraction] | None:
+    """Return what a unit measures, and its size; None if it has none: "m/s2" → ("metric length/time2", 1/1000)."""
+    found = _UNIT.fullmatch(unit)
+    names = [(name, power) for name, power in (found.group(1, 2), found.group(3, 4)) if name] if found else []
+    kinds = [kind for name, _ in names for kind, sizes in _SIZES.items() if name in sizes]
+    if not names or len(kinds) < len(names):
+        return None
+    over, *under = (Fraction(_SIZES[kind][name]) ** int(power or 1) for kind, (name, power) in zip(kinds, names, strict=True))
+    measured = "/".join(kind + (power or "") for kind, (_, power) in zip(kinds, names, strict=True))
+    return measured, over / under[0] if under else over
 
 
 def _radians(text: str) -> str:

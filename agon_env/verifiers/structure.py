@@ -25,7 +25,7 @@ from agon_env.verifiers.expression import Expr, parse, rational_value, symbols
 from agon_env.verifiers.integers import read_congruence, without_parameter
 from agon_env.verifiers.latex import normalise, spelling
 from agon_env.verifiers.matrices import Matrix, read_matrix
-from agon_env.verifiers.measures import in_one_unit
+from agon_env.verifiers.measures import in_one_unit, measured
 from agon_env.verifiers.numerals import meets_numeral, meets_ratio
 from agon_env.verifiers.ranges import FLIPPED, OR, REALS, RELATION, chain, read_range
 from agon_env.verifiers.tokens import GREEK
@@ -64,7 +64,7 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
         return True
     if (text := same_words(gold, answer)) is not None:
         return text
-    if meets_numeral(gold, answer) or meets_ratio(gold, answer):
+    if depth == 0 and (meets_numeral(gold, answer) or meets_ratio(gold, answer)):  # not of a part, or beside a unit
         return True
     if r"\approx" in answer and r"\approx" not in gold:
         return _same_rounded(gold, answer, compare, depth)
@@ -131,14 +131,15 @@ def near(gold: str, answer: str, tolerance: Fraction, compare: Compare) -> bool:
 
 
 def _with_unit(gold: str, answer: str) -> tuple[str, str]:
-    """Spell "3 h" out as a quantity where the other side has the unit that the letter stands for."""
+    """Spell "3 h" out as a quantity where the other side has that unit, or one of its kind."""
     units = split_unit(gold)[1], split_unit(answer)[1]
     return (_in_unit(gold, units[1]) if not units[0] else gold), (_in_unit(answer, units[0]) if not units[1] else answer)
 
 
 def _in_unit(text: str, unit: str) -> str:
     found = _LETTER_UNIT.fullmatch(text)
-    return rf"{found[1]} \text{{{found[2]}}}" if unit and found and read_unit(found[2], "") == unit else text
+    letter = read_unit(found[2], "") if found else ""
+    return rf"{found[1]} \text{{{found[2]}}}" if found and letter and measured(letter) == measured(unit) else text
 
 
 def _renamed(text: str) -> str:
