@@ -54,11 +54,19 @@ def play(
 
     Returns:
         What came of each contest, in their order.
+
+    Raises:
+        TypeError: `players` is one mapping instead of one for each contest.
+        ValueError: they are too many or too few, a seat is empty, or `on_fault` is none of the three.
     """
+    if isinstance(players, Mapping):
+        raise TypeError("players is a list, with a mapping player → agent for each contest: [players] * len(contests)")
     if len(players) != len(contests):
         raise ValueError(f"there are players for {len(players)} contests, but {len(contests)} contests")
     if on_fault not in ("forfeit", "abort", "retry"):
         raise ValueError(f'on_fault must be "forfeit", "abort" or "retry", not {on_fault!r}')
+    for contest, seats in zip(contests, players, strict=True):
+        require_seated(contest, seats)
     guards: dict[int, Guarded] = {
         id(agent): guarded(agent, on_fault="forfeit" if on_fault == "forfeit" else "abort", timeout=timeout)
         for seats in players
@@ -83,6 +91,19 @@ def play(
             if on_end is not None:
                 on_end(number, done[number])
     return done
+
+
+def require_seated(contest: Contest, players: Mapping[str, Player]) -> None:
+    """Refuse to play where a seat is empty.
+
+    Raises:
+        ValueError: nobody plays for a player of the contest; the message names it.
+    """
+    if empty := [player for player in contest.players if player not in players]:
+        raise ValueError(
+            f"nobody plays for {', '.join(empty)}: the contest is between {', '.join(contest.players)}, and the agents "
+            f"given are for {', '.join(players) or 'nobody'}"
+        )
 
 
 def _actions(waiting: Mapping[int, Observation], seated: Callable[[int, str], Guarded]) -> dict[int, Action]:

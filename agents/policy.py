@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -124,15 +123,6 @@ class LLMPolicy(Agent):
     def parameters(self) -> list[nn.Parameter]:
         """Return what may be trained: the adapter's parameters, always the same objects; empty for the bare base."""
         return self.base.parameters(self.name)
-
-    # --- making others ------------------------------------------------------------------------------
-
-    def with_params(self, params: SamplingParams) -> LLMPolicy:
-        """Return a player with the same adapter that samples otherwise, with a stream of seeds of its own."""
-        other = copy.copy(self)
-        other.params, other.tokens_spent = params, 0
-        other.seed(0)
-        return other
 
     def save(self, folder: str | Path) -> None:
         """Write the adapter to `folder`, in the layout that `PeftModel.from_pretrained` loads."""

@@ -143,3 +143,7 @@ def _complain(what: str) -> None:
     from agon_env.printable import printable  # a sentence may quote what a file or a model says
 
     Console(stderr=True).print(Text(printable(f"agon: {what}")), soft_wrap=True)  # a broken path can't be copied
+
+
+if __name__ == "__main__":
+    main()

@@ -20,6 +20,7 @@ import numpy as np
 
 from agents.agent import Agent, actions_of
 from agents.errors import PromptTooLong
+from agents.playing import require_seated
 from agents.policy import LLMPolicy
 from agents.sampling import Completion, Request, SamplingParams, sample_many
 from agon_env.contest import Contest
@@ -117,11 +118,16 @@ def rollout(
 
     Returns:
         The turns with their rewards, and the contests.
+
+    Raises:
+        PromptTooLong: a prompt leaves no room to sample, and by its policy's `on_long_prompt` that is an error.
+        ValueError: nobody plays for a player of a contest.
     """
     nodes: list[tuple[Contest, Path]] = []
     for index, start in enumerate(starts):
         contest = make_contest()
         contest.reset(seed=start.seed, options=start.options)
+        require_seated(contest, players)
         nodes.append((contest, (index if start.problem is None else start.problem,)))
     moves: list[_Move] = []
     for depth in count():

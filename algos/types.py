@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from agents.sampling import Completion
@@ -92,7 +92,6 @@ class Batch:
     normalizer: float | None = None
     """What the sum of the losses is divided by; see `algos.losses.count_normalizer`. None: counted from the rows.
     Of a batch in several parts, each part carries the count of the whole."""
-    meta: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:

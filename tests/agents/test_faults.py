@@ -199,3 +199,16 @@ def test_wrong_policies_are_refused() -> None:
         agents.guarded(GOOD, timeout=0)
     with pytest.raises(ValueError, match="on_fault must be"):
         agents.play([duel()], [{"alice": GOOD, "bob": GOOD}], on_fault="ignore")  # type: ignore[arg-type]
+
+
+def test_an_empty_seat_is_named_before_anybody_is_asked() -> None:
+    contests = [duel(), duel()]
+    with pytest.raises(ValueError, match=r"nobody plays for bob: .* alice, bob, .* for alice, rob"):
+        agents.play(contests, [{"alice": GOOD, "bob": GOOD}, {"alice": GOOD, "rob": GOOD}])
+    assert [contest.transcript.events for contest in contests] == [[], []]
+
+
+def test_one_mapping_for_all_contests_is_told_how_to_be_a_list() -> None:
+    players = {"alice": GOOD, "bob": GOOD}
+    with pytest.raises(TypeError, match=r"\[players\] \* len\(contests\)"):
+        agents.play([duel(), duel()], players)  # type: ignore[arg-type]

@@ -107,16 +107,6 @@ def test_a_prompt_that_leaves_no_room_is_refused_or_cut(base: SharedBase) -> Non
         base.policy(params=SamplingParams(max_tokens=250), on_long_prompt="cut").encode(asked())
 
 
-def test_a_player_with_other_parameters_shares_the_adapter(base: SharedBase) -> None:
-    alice = LLMPolicy(base, "alice", params=PARAMS, engine=base.engine)
-    greedy = alice.with_params(SamplingParams(max_tokens=5, temperature=0.0))
-    assert greedy.parameters() is not alice.parameters()
-    assert [id(p) for p in greedy.parameters()] == [id(p) for p in alice.parameters()]
-    assert greedy(asked()) == greedy(asked())
-    assert alice.params is PARAMS
-    assert alice.tokens_spent == 0
-
-
 def test_the_bare_base_has_nothing_to_train(base: SharedBase) -> None:
     assert base.policy().name == "base"
     assert base.policy("base").parameters() == []

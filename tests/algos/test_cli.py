@@ -116,6 +116,13 @@ def test_help_has_a_line_for_each_command_and_imports_none(monkeypatch: pytest.M
     assert max(map(len, lines)) <= 80
 
 
+def test_the_module_can_be_run_where_the_console_script_is_not_on_the_path() -> None:
+    command = [sys.executable, "-m", "algos.cli"]
+    shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, timeout=60)
+    assert shown.stdout.startswith("agon-env ")
+    assert subprocess.run([*command, "--no-such"], capture_output=True, check=False, timeout=60).returncode == USAGE
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_bash_completes_commands_and_flags(tmp_path: Path) -> None:

@@ -186,6 +186,11 @@ def test_evaluation_plays_each_problem_once_in_both_orders() -> None:
     assert (figures.draft_pass1, figures.answer_pass1, figures.fix_rate, figures.break_rate) == (0.5, 0.5, 1.0, 1.0)
 
 
+def test_an_empty_seat_is_named() -> None:
+    with pytest.raises(ValueError, match="nobody plays for bob"):
+        rollout(duel, {"alice": Solver()}, starts(0), params=PARAMS, seed=0)
+
+
 class Solver(Agent):
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         return [Action(observation.text.split()[1]) for observation in observations]

@@ -42,8 +42,9 @@ def test_the_models_are_listed(client: openai.OpenAI) -> None:
 
 def test_the_pair_drafts_and_answers_as_the_cascade_does(client: openai.OpenAI, run: Path) -> None:
     reply = client.chat.completions.create(model="pair", messages=QUESTION, temperature=0, max_tokens=20)
-    policies = load_trained(run).policies
-    players = {name: policy.with_params(SamplingParams(20, 0.0)) for name, policy in policies.items()}
+    players = load_trained(run).policies
+    for policy in players.values():
+        policy.params = SamplingParams(20, 0.0)
     observation = Observation("user", "solver", QUESTION)
     draft = players["alice"](observation)
     answer = Cascade(players["alice"], players["bob"])(observation)
@@ -86,7 +87,8 @@ def test_a_stream_brings_the_same_text_in_pieces(client: openai.OpenAI) -> None:
 
 def test_each_policy_answers_under_its_own_name(client: openai.OpenAI, run: Path) -> None:
     for name in ("alice", "bob"):
-        policy = load_trained(run).policies[name].with_params(SamplingParams(16, 0.0))
+        policy = load_trained(run).policies[name]
+        policy.params = SamplingParams(16, 0.0)
         reply = client.chat.completions.create(model=name, messages=QUESTION, temperature=0, max_tokens=16)
         assert reply.choices[0].message.content == policy(Observation("user", "solver", QUESTION)).text
         assert not hasattr(reply.choices[0].message, "reasoning_content")

@@ -32,10 +32,10 @@ def server(run: Path) -> Iterator[Running]:
 
 
 def test_served_policies_play_a_duel_as_the_policies_themselves_do(server: Running, run: Path) -> None:
-    policies = load_trained(run).policies
-    params = agents.SamplingParams(max_tokens=24, temperature=0.0)
-    served = {name: agents.make(f"openai:{name}@{server.url}", temperature=0.0) for name in policies}
-    local = {name: policy.with_params(params) for name, policy in policies.items()}
+    local = load_trained(run).policies
+    for policy in local.values():
+        policy.params = agents.SamplingParams(max_tokens=24, temperature=0.0)
+    served = {name: agents.make(f"openai:{name}@{server.url}", temperature=0.0) for name in local}
     transcripts = []
     for players in (served, local):
         contests = [agon_env.make("ArithmeticDuel-v0", difficulty=2) for _ in range(6)]
