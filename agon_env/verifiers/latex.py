@@ -9,7 +9,7 @@ from agon_env.verifiers.brackets import top_level
 from agon_env.verifiers.units import read_unit, unit_product
 
 _SIGNS = {
-    "−": "-", "–": "-", "\u2010": "-", "\u2011": "-", "\ufe63": "-",
+    "−": "-", "–": "-", "\u2010": "-", "\u2011": "-", "\ufe63": "-", "\u2044": "/", "\u2215": "/", "\u2236": ":",
     "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": "/", "π": r"\pi ", "∞": r"\infty ",
     "°": r"^\circ ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset ",
     "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}",

@@ -35,8 +35,8 @@ SAME: dict[str, list[tuple[str, str]]] = {
         ("B", "B: x^2+1"), ("B", r"\text{B) The sum is even}"), ("B", r"\text{Option B}"), ("B", r"\text{Choice (B)}"),
         ("(B)", r"\text{B) } 7"), ("B", r"\text{(B) a triangle with } 3 \text{ sides}"), ("B", "(B)~f(x)=x"),
     ],
-    "dashes": [
-        ("-7", "‑7"), ("-7", "﹣7"), ("-7", "－7"), ("3-x", "3‐x"),
+    "dashes_and_slashes": [
+        ("-7", "‑7"), ("-7", "﹣7"), ("-7", "－7"), ("3-x", "3‐x"), (r"\frac{1}{2}", "1⁄2"), ("2.5", "2 1∕2"), ("3:4", "3∶4"),
     ],
 }  # fmt: skip
 
@@ -81,6 +81,7 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         ("x^2+c", "x^2+C"), ("A+B+C", "A+B+c"), ("a+cb", "a+Cb"), ("C", "c"), ("kx+C", "kx+k"), ("cx+C", "cx+c"),
         ("x^2+C=0", "x^2+c=0"), ("x^2+C", "x^2+5"),
     ],
+    "dashes_and_slashes": [("7", "‑7"), ("-7", "7‑"), ("12", "1⁄2"), ("3:4", "4∶3"), ("34", "3∶4"), (r"\frac{3}{4}", "3∶4")],
     "choices_with_text": [
         ("B", r"\text{A) } 7"), ("B", "B7"), ("B", "B=7"), ("B", "7 (B)"), ("B", r"\text{B) } 7 \text{ or C) } 8"),
         ("B", r"\text{(B) 7, (C) 8}"), ("B", r"\text{B) is wrong}"), ("B", r"\text{not B) } 7"),
