@@ -310,7 +310,11 @@ def _raise_not_found(namespace: str | None, name: str, version: int | None) -> N
             f'that registers it, or name its module: make("the_module:{wanted}-v0").{_plugins.complaints()}',
         )
     names = sorted({s.id for s in registry.values()}, key=lambda id: (parse_id(id)[0] != namespace, id))
-    raise NameNotFound(f"there is no contest {wanted}.{_did_you_mean(name, names)}{_plugins.complaints()}")
+    id = wanted if version is None else f"{wanted}-v{version}"
+    raise NameNotFound(
+        f"there is no contest {wanted}.{_did_you_mean(name, names)} If a module of yours registers it, import that first, or "
+        f"name it in the id: the_module:{id}.{_plugins.complaints()}"
+    )
 
 
 def _did_you_mean(wanted: str, choices: list[str]) -> str:

@@ -149,6 +149,7 @@ def test_the_first_contests_are_registered():
     [
         ("DeepMathDual-v0", NameNotFound, "Did you mean DeepMathDuel-v0?"),
         ("deepmath_duel-v0", NameNotFound, "Did you mean DeepMathDuel-v0?"),
+        ("Mine-v3", NameNotFound, "name it in the id: the_module:Mine-v3."),
         ("agon/DeepMathDuel-v0", NamespaceNotFound, "Import or install the package"),
         ("spacee/Echo-v0", NamespaceNotFound, "Did you mean space?"),
         ("space/Ecco-v1", NameNotFound, "Did you mean space/Echo-v"),
@@ -169,6 +170,7 @@ def test_a_far_miss_suggests_nothing_and_does_not_list_the_registry():
     with pytest.raises(NameNotFound) as caught:
         make("Nope-v0")
     assert "Did you mean" not in str(caught.value)
+    assert "the_module:Nope-v0" in str(caught.value)
     assert not any(id in str(caught.value) for id in agon_env.registry)
 
 
