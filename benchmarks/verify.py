@@ -1,22 +1,26 @@
-"""Checks per second of `MathVerifier` against `math_verify` called one by one, in one run; prints JSON.
+"""The time that `MathVerifier` takes for many answers against that of `math_verify`, in one run; prints JSON.
 
-    python benchmarks/verify.py [--golds FILE.jsonl] [--answers 2000] [--out verify.json]
+    python benchmarks/verify.py [--golds FILE.jsonl] [--answers 2000] [--repeats 3] [--out verify.json]
 
 Needs `pip install 'agon-env[bench]'`. Golds are MATH-500 (a JSONL file with the field `answer`, or the data set from
 the Hugging Face hub), by default those of the embedded sample. The answers are made from the golds by a seeded
-generator: the gold in other dresses, neighbours of it, other golds, and texts without an answer.
+generator: the gold in other dresses, neighbours of it, other golds, and texts without an answer; equal ones are judged once.
+`agon` and `math_verify` judge one answer after another; `agon_as_a_list` gets all at once, as in training, and has a worker
+for each core. The sides take turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from statistics import median
 from typing import Any
+
+from measure import machine, publish, spread
 
 from agon_env.tasks.dataset import SAMPLES
 from agon_env.verifiers import MathVerifier
@@ -79,16 +83,23 @@ def library(pair: Pair) -> bool:
     return bool(verify(parse(rf"\boxed{{{gold}}}"), parse(completion)))
 
 
-def timed(judge: Callable[[], list[Any]]) -> tuple[list[Any], float]:
-    start = time.perf_counter()
-    verdicts = judge()
-    return verdicts, time.perf_counter() - start
-
-
-def compare(pairs: list[Pair]) -> dict[str, Any]:
-    verifier = MathVerifier()
-    ours, our_seconds = timed(lambda: [verdict.score == 1.0 for verdict in verifier.score_many(pairs)])
-    theirs, their_seconds = timed(lambda: [library(pair) for pair in pairs])
+def compare(pairs: Sequence[Pair], repeats: int) -> dict[str, Any]:
+    """Judge different pairs in turn: by ours one by one and as a list, and by the library."""
+    verifier, pairs = MathVerifier(), list(dict.fromkeys(pairs))
+    sides: dict[str, Callable[[], list[bool]]] = {
+        "agon": lambda: [verifier.score(*pair).score == 1.0 for pair in pairs],
+        "agon_as_a_list": lambda: [verdict.score == 1.0 for verdict in verifier.score_many(pairs)],
+        "math_verify": lambda: [library(pair) for pair in pairs],
+    }
+    verdicts: dict[str, list[bool]] = {}
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
+    for _ in range(repeats):
+        for side, judge in sides.items():
+            start = time.perf_counter()
+            verdicts[side] = judge()
+            seconds[side].append(time.perf_counter() - start)
+    middle = {side: median(taken) for side, taken in seconds.items()}
+    ours, theirs = verdicts["agon"], verdicts["math_verify"]
     apart = [
         {"gold": gold, "completion": completion, "agon": a, "math_verify": b}
         for (completion, gold), a, b in zip(pairs, ours, theirs, strict=True)
@@ -96,10 +107,10 @@ def compare(pairs: list[Pair]) -> dict[str, Any]:
     ]
     return {
         "checks": len(pairs),
-        "different_checks": len(set(pairs)),
-        "agon_per_second": round(len(pairs) / our_seconds, 1),
-        "math_verify_per_second": round(len(pairs) / their_seconds, 1),
-        "ratio": round(their_seconds / our_seconds, 1),
+        "seconds": {side: spread(taken) for side, taken in seconds.items()},
+        "times_as_fast_as_math_verify": {
+            side: round(middle["math_verify"] / middle[side], 1) for side in sides if side != "math_verify"
+        },
         "credited": {"agon": sum(ours), "math_verify": sum(theirs)},
         "credited_by_one": {
             "agon": sum(case["agon"] for case in apart),
@@ -113,6 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--golds", help="JSONL file with the field answer; default: the embedded sample")
     parser.add_argument("--answers", type=int, default=2000, help="mixed answers to make")
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", help="where to write the JSON as well")
     arguments = parser.parse_args()
     golds = read_golds(arguments.golds)
@@ -120,14 +132,11 @@ def main() -> None:
     MathVerifier().score(r"\boxed{\sqrt{8}}", r"2\sqrt{2}")
     library((r"\boxed{\sqrt{8}}", r"2\sqrt{2}"))
     report = {
-        "machine": {"python": platform.python_version(), "system": platform.platform()},
-        "golds": compare([(rf"\boxed{{{gold}}}", gold) for gold in golds]),
-        "mixed": compare(mixed_answers(golds, arguments.answers)),
+        "machine": machine("agon-env", "math-verify", "sympy"),
+        "golds": compare([(rf"\boxed{{{gold}}}", gold) for gold in golds], arguments.repeats),
+        "mixed": compare(mixed_answers(golds, arguments.answers), arguments.repeats),
     }
-    text = json.dumps(report, indent=2)
-    print(text)
-    if arguments.out:
-        Path(arguments.out).write_text(text + "\n", encoding="utf-8")
+    publish(report, arguments.out)
 
 
 if __name__ == "__main__":

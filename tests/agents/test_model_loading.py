@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_models import tiny_model, tiny_tokenizer
 
-from agents import loading
+from agents import embedded, loading
 from agents.errors import ChatTemplateMissing, DependencyNotInstalled, DeviceNotFound, ModelNotFound
 from agents.sampling import SamplingParams
 from agents.shared_base import SharedBase
@@ -81,7 +81,6 @@ def test_a_chat_template_can_be_given(folder: Path) -> None:
 
 
 def test_the_embedded_model_is_looked_up_in_this_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedded = pytest.importorskip("agents.embedded")
     monkeypatch.setattr(embedded, "path", lambda: folder)
     assert SharedBase.load("embedded").name == "embedded"
 

@@ -31,7 +31,9 @@ PROMPT = [{"role": "user", "content": "What is (3 + 4) * 2?"}]
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = replace(TINY, steps=2, problems=2, group_size=6, eval_problems=8, env_options=("difficulty=2",), name="look")
     optim = replace(config.optim, learning_rate=0.01, warmup_steps=0)  # so that the adapters leave the base
-    return train(replace(config, optim=optim, temperature=1.5, output_dir=str(tmp_path_factory.mktemp("runs"))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["agon", "train", "--seed", "0"])
+        return train(replace(config, optim=optim, temperature=1.5, output_dir=str(tmp_path_factory.mktemp("runs"))))
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +103,8 @@ def test_the_card_has_metadata_figures_and_the_command(out: Path, run: Path) -> 
     assert f"{100 * after['answer_pass1']:.1f} % (" in text
     assert "`alice` drafts, `bob` answers" in text
     session = json.loads((run / "sessions.jsonl").read_text(encoding="utf-8").split("\n")[0])
-    assert session["command"] in text or session["command"].startswith("-")
+    assert "agon train --seed 0" in session["command"]
+    assert session["command"] in text
     assert f"torch {session['versions']['torch']}" in text
 
 
