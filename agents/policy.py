@@ -46,7 +46,7 @@ class LLMPolicy(Agent):
             params: how `act` samples, and `sample` by default.
             engine: what generates the tokens.
             thinking: whether a chat template that knows thinking turns it on; None is the template's default.
-            on_long_prompt: what becomes of a prompt that leaves no room for `params.max_tokens` in the context:
+            on_long_prompt: what becomes of a prompt that leaves no room for `max_tokens` in the context:
                 "error" raises `PromptTooLong`, "cut" takes text out of the middle of the longest message.
             seed: begins the stream of seeds that `act` samples with.
         """
@@ -79,19 +79,24 @@ class LLMPolicy(Agent):
 
     # --- what learning needs ------------------------------------------------------------------------
 
-    def encode(self, observation: Observation) -> tuple[int, ...]:
+    def encode(self, observation: Observation, *, params: SamplingParams | None = None) -> tuple[int, ...]:
         """Return the prompt of an observation as token ids.
+
+        Args:
+            observation: what the player sees.
+            params: what it will be sampled with; the prompt leaves room for their `max_tokens`. Default: the policy's own.
 
         Raises:
             PromptTooLong: it leaves no room for a completion, and may not be cut.
         """
         ids = self.chat.encode(observation.messages)
-        room = self.base.context_length - self.params.max_tokens
+        max_tokens = (params or self.params).max_tokens
+        room = self.base.context_length - max_tokens
         if len(ids) <= room:
             return tuple(ids)
         problem = (
             f"the prompt of {observation.role} takes {len(ids)} tokens, but a context of {self.base.context_length} "
-            f"less {self.params.max_tokens} to sample has room for {room}"
+            f"less {max_tokens} to sample has room for {room}"
         )
         if self.on_long_prompt == "error":
             raise PromptTooLong(f'{problem}. Sample fewer tokens, or make the policy with on_long_prompt="cut"')

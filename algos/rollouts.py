@@ -189,7 +189,7 @@ def _advance(
         if isinstance(agent, LLMPolicy):
             encoded: list[tuple[int, ...]] = []
             waiting[player] = []
-            for (index, observation), prompt in zip(asked, _encode(agent, [one for _, one in asked]), strict=True):
+            for (index, observation), prompt in zip(asked, _encode(agent, [one for _, one in asked], params), strict=True):
                 if isinstance(prompt, NoMove):
                     actions[index], path = prompt, nodes[index][1]
                     moves.append(_Move(player, None, observation.role, path[:-1], path, (), None, ""))
@@ -233,7 +233,7 @@ def row_seed(seed: int, path: Path) -> int:
     return int(np.random.SeedSequence([seed, len(path), *path]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tuple[int, ...] | NoMove]:
+def _encode(policy: LLMPolicy, observations: Sequence[Observation], params: SamplingParams) -> list[tuple[int, ...] | NoMove]:
     """Encode every observation; equal ones, of which a group is made, only once.
 
     Where not even a prompt that was cut fits into the context there is no move: the contest is aborted, nobody is paid.
@@ -247,7 +247,7 @@ def _encode(policy: LLMPolicy, observations: Sequence[Observation]) -> list[tupl
         key = tuple((message["role"], message["content"]) for message in observation.messages)
         if key not in known:
             try:
-                known[key] = policy.encode(observation)
+                known[key] = policy.encode(observation, params=params)
             except PromptTooLong as error:
                 if policy.on_long_prompt == "error":
                     raise

@@ -107,6 +107,18 @@ def test_a_prompt_that_leaves_no_room_is_refused_or_cut(base: SharedBase) -> Non
         base.policy(params=SamplingParams(max_tokens=250), on_long_prompt="cut").encode(asked())
 
 
+@pytest.mark.parametrize("ahead", [-1, 0, 1])
+def test_a_prompt_leaves_room_for_what_it_will_be_sampled_with(base: SharedBase, ahead: int) -> None:
+    policy, question = base.policy(params=SamplingParams(max_tokens=4)), asked("12 + 34? " * 10)
+    length = len(policy.encode(question))
+    params = SamplingParams(max_tokens=base.context_length - length + ahead)
+    if ahead > 0:
+        with pytest.raises(PromptTooLong, match=f"less {params.max_tokens} to sample"):
+            policy.encode(question, params=params)
+    else:
+        assert len(policy.encode(question, params=params)) == length
+
+
 def test_the_bare_base_has_nothing_to_train(base: SharedBase) -> None:
     assert base.policy().name == "base"
     assert base.policy("base").parameters() == []

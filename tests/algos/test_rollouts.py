@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from agents import Agent
+from agents import Agent, SharedBase
+from agents.errors import PromptTooLong
 from agents.sampling import SamplingParams
 from agon_env import Action, Contest, Observation
 from agon_env.errors import Error, InvalidMove
@@ -253,13 +254,24 @@ def test_a_move_that_leads_to_forfeits_is_paid_the_mean_of_what_the_contests_pai
 
 def test_prompts_of_one_text_in_different_messages_are_encoded_apart() -> None:
     class Speller:
-        def encode(self, observation: Observation) -> tuple[int, ...]:
+        def encode(self, observation: Observation, *, params: SamplingParams) -> tuple[int, ...]:
             return tuple(len(message["content"]) for message in observation.messages)
 
     one = Observation("alice", "solver", ({"role": "user", "content": "a\n\nb"},))
     two = Observation("alice", "solver", ({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}))
     assert one.text == two.text
-    assert _encode(Speller(), [one, two, one]) == [(4,), (1, 1), (4,)]
+    assert _encode(Speller(), [one, two, one], PARAMS) == [(4,), (1, 1), (4,)]
+
+
+def test_prompts_leave_room_for_what_the_rollout_samples_not_for_what_the_policy_would() -> None:
+    base = SharedBase.load("embedded")
+    policy = base.policy(params=SamplingParams(max_tokens=4))
+    much = SamplingParams(max_tokens=base.context_length - 4)
+    with pytest.raises(PromptTooLong, match=f"less {much.max_tokens} to sample"):
+        rollout(lambda: Solo(Count()), {"alice": policy}, starts(0), params=much, seed=0)
+    policy.params = much
+    (turn,) = rollout(lambda: Solo(Count()), {"alice": policy}, starts(0), params=SamplingParams(max_tokens=4), seed=0).turns
+    assert 0 < len(turn.completion.token_ids) <= 4
 
 
 class Brittle:
