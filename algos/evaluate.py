@@ -99,8 +99,8 @@ def evaluate(
         params: how policies sample.
         samples: contests on each problem, for pass@k and majority votes.
         seed: the same seed gives the same contests.
-        both_orders: the players swap roles on every other problem, so that each drafts half of the time, and from
-            sample to sample.
+        both_orders: the players rotate through the roles from problem to problem and from sample to sample, so that
+            each has every role equally often: of two players, each drafts half of the time.
         batch: contests in lockstep.
         sample: generates the tokens; default: each policy's own engine.
         play: plays the contests; default: in this process.
@@ -119,8 +119,8 @@ def evaluate(
         places = range(first, min(first + batch, total))
         contest = make_contest()
         starts = [
-            held_out_start(contest, place % problems, swap=both_orders and (place % problems + place // problems) % 2 == 1)
-            for place in places
+            held_out_start(contest, problem, rotation=problem + nth if both_orders else 0)
+            for nth, problem in (divmod(place, problems) for place in places)
         ]
         played.append(play(make_contest, agents, starts, params=params, seed=seed + first, sample=sample))
         if on_contest is not None:
@@ -206,9 +206,14 @@ def _disagreement(records: Sequence[Record]) -> float | None:
     return fmean(differ) if differ else None
 
 
-def held_out_start(contest: Contest, place: int, *, swap: bool = False) -> Start:
-    """Return the start of the contest on the held-out problem at `place`, with the roles swapped or not."""
-    players = contest.players[::-1] if swap else contest.players
+def held_out_start(contest: Contest, place: int, *, rotation: int = 0) -> Start:
+    """Return the start of the contest on the held-out problem at `place`.
+
+    The first role is that of the player who is `rotation` places behind the first one, counted in a circle; the others
+    follow in their order.
+    """
+    first = rotation % len(contest.players)
+    players = contest.players[first:] + contest.players[:first]
     options: dict[str, Any] = {"roles": dict(zip(players, contest.roles, strict=True))}
     if "index" in contest.option_names:
         options["index"] = problem_index(place, size=task_size(contest), seed=0)

@@ -40,7 +40,7 @@ def evaluate_policies(
         params: how the policies sample.
         samples: contests on each problem.
         seed: the same seed gives the same contests.
-        both_orders: the policies swap seats on every other problem; False leaves each in its own.
+        both_orders: the policies rotate through the seats from problem to problem; False leaves each in its own.
         sample: generates the tokens.
         play: plays the contests.
         on_contest: told how many contests have ended.

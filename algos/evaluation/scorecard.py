@@ -92,7 +92,7 @@ def _brief(parts: dict[str, Evaluation]) -> dict[str, Any]:
 
 def _divergence(run: Run) -> dict[str, float]:
     contest = run.held_out
-    starts = [held_out_start(contest, place, swap=place % 2 == 1) for place in range(PROBE_PROBLEMS)]
+    starts = [held_out_start(contest, place, rotation=place) for place in range(PROBE_PROBLEMS)]
     policies = list(run.policies.values())
     players = {player: policies[seat % len(policies)] for seat, player in enumerate(contest.players)}
     played = rollout(

@@ -20,9 +20,21 @@ def test_the_seats_rotate_unless_they_are_fixed(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", [CompetitiveGRPO, CooperativeGRPO])
-def test_a_contest_for_one_has_no_seat_for_the_second_policy(algorithm):
-    with pytest.raises(ValueError, match=f"{algorithm.__name__} needs a contest for 2 players"):
-        algorithm().seats(0, ("solver",))
+@pytest.mark.parametrize("roles", [("solver",), ("first", "second", "third")])
+def test_two_policies_play_contests_for_two(algorithm, roles):
+    """Whoever sat in two seats would be paid for beating itself."""
+    with pytest.raises(ValueError, match=f"{algorithm.__name__} needs a contest for 2 players.*{', '.join(roles)}"):
+        algorithm().seats(0, roles)
+
+
+def test_three_policies_rotate_through_three_seats():
+    class Three(CompetitiveGRPO):
+        policies = ("alice", "bob", "carol")
+
+    seated = [Three().seats(step, ("first", "second", "third")) for step in range(4)]
+    assert [seats["first"] for seats in seated] == ["alice", "bob", "carol", "alice"]
+    assert [seats["second"] for seats in seated] == ["bob", "carol", "alice", "bob"]
+    assert all(sorted(seats.values()) == ["alice", "bob", "carol"] for seats in seated)
 
 
 def test_both_policies_are_paid_for_the_answer_and_both_learn():

@@ -187,6 +187,35 @@ def test_evaluation_plays_each_problem_once_in_both_orders() -> None:
     assert (figures.draft_pass1, figures.answer_pass1, figures.fix_rate, figures.break_rate) == (0.5, 0.5, 1.0, 1.0)
 
 
+class Trio(Contest):
+    """Whoever speaks is paid for its role."""
+
+    roles = ("first", "middle", "last")
+
+    def setup(self, rng, options):
+        pass
+
+    def prompt(self, role: str) -> str:
+        return "Say something."
+
+    def apply(self, role: str, text: str) -> None:
+        pass
+
+    def score(self) -> dict[str, float | None]:
+        return {"first": 0.0, "middle": 0.5, "last": 1.0}
+
+
+def test_evaluation_gives_three_players_every_role_equally_often_and_on_a_problem_in_turn() -> None:
+    players = dict.fromkeys(("alice", "bob", "carol"), lambda _: "word")
+    _, contests = evaluate(Trio, players, problems=6, samples=3, params=PARAMS)
+    seatings = [tuple(contest.player_of[role] for role in Trio.roles) for contest in contests]
+    rotations = [("alice", "bob", "carol"), ("bob", "carol", "alice"), ("carol", "alice", "bob")]
+    assert seatings[:6] == rotations * 2
+    assert all({seatings[place + 6 * nth] for nth in range(3)} == set(rotations) for place in range(6))
+    _, contests = evaluate(Trio, players, problems=3, params=PARAMS, both_orders=False)
+    assert [contest.player_of["middle"] for contest in contests] == ["bob"] * 3
+
+
 def test_an_empty_seat_is_named() -> None:
     with pytest.raises(ValueError, match="nobody plays for bob"):
         rollout(duel, {"alice": Solver()}, starts(0), params=PARAMS, seed=0)
