@@ -114,6 +114,15 @@ def within(gold: Expr, answer: Expr) -> bool:
     return bool(distance.is_number and distance.is_real and abs(distance) <= _build(tolerance, {}))
 
 
+def has_values(expression: Expr) -> bool:
+    """Return whether a formula can be worked out: it is compared with itself without an error."""
+    try:
+        equal(expression, expression)
+    except Exception:  # sympy raises whatever it meets: ValueError, PrecisionExhausted, RecursionError
+        return False
+    return True
+
+
 def _build(expression: Expr, at: dict[str, Any]) -> Any:
     kind, *parts = expression
     if kind == "num":

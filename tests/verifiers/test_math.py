@@ -256,6 +256,21 @@ def test_a_gold_whose_tolerance_is_no_number_is_met_by_nothing(tolerance):
     assert VERIFIER.score(boxed("5"), rf"5 \tolerance{{{tolerance}}}") == Verdict(0.0, "5", "different")
 
 
+@pytest.mark.parametrize(
+    ("impossible", "fine"),
+    [
+        (r"\max(i, 2)", r"\sqrt{2}"),
+        (r"\lfloor e^{1000} \rfloor", r"\pi"),
+        (r"\zeta(1 + 10^{-9})", "7"),
+        (r"x + \max(i, 2)", r"\sqrt{x}"),
+    ],
+)
+def test_what_cannot_be_worked_out_is_no_answer_and_as_a_gold_an_error(impossible, fine):
+    assert VERIFIER.score(boxed(impossible), impossible) == Verdict(1.0, impossible, "equal")
+    assert VERIFIER.score(boxed(impossible), fine) == Verdict(0.0, impossible, "different")
+    assert VERIFIER.score(boxed(fine), impossible) == Verdict(None, fine, "error")
+
+
 @pytest.fixture
 def slow_workers(monkeypatch):
     monkeypatch.setitem(pools._pools, pools._MATH, pools.WorkerPool(2, "slow_worker"))
