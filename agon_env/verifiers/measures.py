@@ -44,6 +44,8 @@ def in_one_unit(gold: str, answer: str) -> tuple[str, str] | None:
     if "deg" in units and units[0] != units[1]:
         angles = _radians(gold), _radians(answer)
         return (angles[0], angles[1]) if angles[0] and angles[1] else None
+    if "" in units:
+        return None
     amounts = _read(gold), _read(answer)
     if not amounts[0] or not amounts[1] or amounts[0].kind != amounts[1].kind or amounts[0].units == amounts[1].units:
         return None
