@@ -81,7 +81,7 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
     gold, answer = (text.replace(",", "") if found else text for text, found in zip((gold, answer), quantities, strict=True))
     (gold_value, gold_unit), (answer_value, answer_unit) = split_unit(gold), split_unit(answer)
     if (gold_unit or answer_unit) and max(len(_units(_plus_minus(text))) for text in (gold, answer)) < 2:
-        understood = gold_unit == answer_unit or not (gold_unit and answer_unit)
+        understood = gold_unit == answer_unit or not answer_unit or (not gold_unit and answer_unit != "%")
         return understood and _same(gold_value, answer_value, compare, depth + 1)
     gold, answer = _renamed(gold), _renamed(answer)
     if (ranges := _same_ranges(gold, answer, compare, depth)) is not None:

@@ -1,6 +1,10 @@
 r"""Answers in other dresses that leave out, add or split something: as in `variants`, judged by hand, kind by kind."""
 
 SAME: dict[str, list[tuple[str, str]]] = {
+    "percentages": [
+        (r"\frac{\pi}{4}\%", r"\frac{\pi}{4}"), (r"x=36\%", "36"), ("36", r"36\%"), ("0.36", r"x=36\%"),
+        (r"\sqrt{2}\%", r"\sqrt{2}\%"),
+    ],
     "boxes_of_one_answer": [
         (r"\{3,8\}", r"3} and \boxed{8"), ("3, 8", r"8}$, $\boxed{3"), ("3, 8", r"3} \quad \text{or} \quad \boxed{8"),
         (r"\pm\sqrt{2}", r"\sqrt{2}}$ and $\boxed{-\sqrt{2}"), ("1, 2, 3", r"1}, \boxed{2}, and \boxed{3"),
@@ -41,6 +45,10 @@ SAME: dict[str, list[tuple[str, str]]] = {
 }  # fmt: skip
 
 DIFFERENT: dict[str, list[tuple[str, str]]] = {
+    "percentages": [
+        (r"\frac{\pi}{4}", r"\frac{\pi}{4}\%"), (r"e=\frac{1}{2}", r"0.5\%"), ("x=0.5", r"0.5\%"), (r"\sqrt{2}", r"\sqrt{2}\%"),
+        (r"\frac{\pi}{4}\%", r"\frac{\pi}{4}\text{ cm}"), ("0.5", r"0.5\%"), ("n", r"n\%"),
+    ],
     "boxes_of_one_answer": [
         ("D", r"A} \boxed{B} \boxed{C} \boxed{D"), ("D", r"A}\boxed{D"), ("D", "A}\n\\boxed{D"),
         ("D", r"A}$ or $\boxed{D"), ("D", r"A} / \boxed{D"), ("D", r"A}\,\text{or}\,\boxed{D"),
