@@ -71,7 +71,10 @@ class ContestSpec:
         Raises:
             TypeError: the entry point does not take one of the arguments.
         """
-        made = replace(self, kwargs={**self.kwargs, **kwargs})
+        registered = dict(self.kwargs)
+        if kwargs.get("reward", "competitive") != "competitive":
+            registered.pop("bonus", None)  # no other rule has one
+        made = replace(self, kwargs={**registered, **kwargs})
         creator = self._creator()
         try:
             env = creator(**_copy(dict(made.kwargs)))

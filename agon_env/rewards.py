@@ -148,16 +148,18 @@ def make_rule(name: str | RewardRule, *, bonus: float | None = None) -> RewardRu
 
     Args:
         name: a key of `RULES`, or a rule.
-        bonus: λ of the competitive rule. Other rules have no bonus and ignore it.
+        bonus: λ of the competitive rule; None is the rule's own. No other rule has one.
 
     Raises:
-        ValueError: there is no rule of that name.
+        ValueError: there is no rule of that name, or it has no bonus.
         TypeError: it is neither a name nor a rule.
     """
-    if not isinstance(name, str):
-        if not (callable(name) and hasattr(name, "zero_sum") and hasattr(name, "range")):
-            raise TypeError(f"a reward rule is a name, or a callable with zero_sum and range (see RewardRule), not {name!r}")
-        return name
-    if name not in RULES:
+    if isinstance(name, str) and name not in RULES:
         raise ValueError(f"there is no reward rule {name!r}; choose one of {', '.join(RULES)}, or pass a rule object")
-    return CompetitiveReward(bonus) if name == "competitive" and bonus is not None else RULES[name]()
+    if not isinstance(name, str) and not (callable(name) and hasattr(name, "zero_sum") and hasattr(name, "range")):
+        raise TypeError(f"a reward rule is a name, or a callable with zero_sum and range (see RewardRule), not {name!r}")
+    if bonus is None:
+        return RULES[name]() if isinstance(name, str) else name
+    if name != "competitive":
+        raise ValueError(f"bonus={bonus!r} has no effect with reward={name!r}, only with the rule 'competitive': leave it out")
+    return CompetitiveReward(bonus)

@@ -7,7 +7,7 @@ the learner turns the advantages into updates.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -41,6 +41,11 @@ class Algorithm:
     position (the answers to one draft)."""
     update: Literal["all", "last"] = "all"
     """Which turns train: "all", or only those of the role that speaks last (the challenger)."""
+
+    @classmethod
+    def takes(cls, setting: str) -> bool:
+        """Return whether a field of a config has an effect: one of this name is here too; `critic` is the critics' own."""
+        return cls.critic if setting == "critic" else setting in {field.name for field in fields(cls)}
 
     def seats(self, step: int, roles: Sequence[str]) -> dict[str, str]:
         """Return role → policy for a training step, counted from 0."""

@@ -68,6 +68,11 @@ def list_algorithms() -> dict[str, str]:
     return {name: (inspect.getdoc(found) or "").partition("\n")[0] for name, found in sorted(ALGORITHMS.items())}
 
 
+def owners(setting: str) -> list[str]:
+    """Return the algorithms with which a field of a config has an effect."""
+    return [name for name, found in sorted(ALGORITHMS.items()) if found.takes(setting)]
+
+
 def broken_plugins() -> dict[str, str]:
     """Return the plug-ins that could not be loaded: name → why."""
     _plugins.load()

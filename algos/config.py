@@ -24,7 +24,7 @@ from algos.losses import LossConfig
 from algos.parallel.ray_config import RayConfig
 from algos.playing.asynchronous import check_staleness
 from algos.playing.engines import check_engine
-from algos.training.config_checks import check_config
+from algos.training.config_checks import check_config, check_settings
 from algos.training.loggers import LoggerName
 from algos.training.overlay import overlay
 
@@ -170,9 +170,7 @@ class TrainConfig:
         algorithm = find_algorithm(self.algorithm)
         if algorithm.compares and self.group_size * self.answers < 2:
             raise ConfigError("a group needs two turns to compare: raise group_size or answers")
-        for name in algorithm.ignores:
-            if getattr(self, name) != (default := self.__dataclass_fields__[name].default):
-                raise ConfigError(f"{name} has no effect with {self.algorithm}: leave it at {default!r}")
+        check_settings(self, algorithm)
         check_engine(self.engine)
         check_staleness(self)
         self.contest_options()

@@ -28,6 +28,7 @@ from rich.console import Console
 
 import agon_env
 from agents.engines.torch import TorchEngine
+from algos.algorithm_registry import find_algorithm
 from algos.config import CHAIN_SEARCH, TrainConfig, read_options
 from algos.errors import ConfigError
 from algos.evaluate import evaluate
@@ -35,6 +36,7 @@ from algos.evaluation.records import Record
 from algos.matrix.rows import CELLS, ROWS, Cell, trainings
 from algos.playing.policies import load_bases, make_policy
 from algos.statistics import majority_score
+from algos.training.config_checks import idle_settings
 from algos.training.console import RunConsole
 from algos.training.provenance import session
 from algos.training.run_folder import write_json
@@ -48,7 +50,8 @@ class MatrixConfig:
     """Train and evaluate every row of the table."""
 
     train: TrainConfig = field(default_factory=lambda: CHAIN_SEARCH)
-    """What the rows have in common. Its contest is the duel; its `rival_models` are for the rows with two bases."""
+    """What the rows have in common. Its contest is the duel; its `rival_models` are for the rows with two bases. Each row
+    has an algorithm of its own, and what that one reads of the settings; `algorithm` "ppo" lets those of PPO be named here."""
     solo_env: str = ""
     """The contest for one player on the same task; empty: the name of the duel with Solo for Duel."""
     seeds: int = 3
@@ -107,11 +110,14 @@ class MatrixConfig:
     def run_config(self, name: str, seed: int) -> TrainConfig:
         """Return the config of one training."""
         training = trainings(self.train)[name]
+        algorithm = find_algorithm(training.changes["algorithm"])
+        env_options = self.train.env_options + training.env_options
+        pays_bonus = {**algorithm.contest_options, **read_options(env_options)}.get("reward") == "competitive"
         return replace(
             self.train,
-            **training.changes,
+            **{**idle_settings(TrainConfig, algorithm), **training.changes},
             env=self.solo if training.solo else self.train.env,
-            env_options=self.train.env_options + training.env_options,
+            env_options=env_options if pays_bonus else _without_bonus(env_options),
             rival_models=self.train.rival_models if training.two_bases else (),
             sample_budget=self.budget,
             steps=self.budget,  # the budget ends the run: a step generates more than one token
@@ -207,7 +213,8 @@ def judge(config: MatrixConfig, cell: Cell, *, run: Path | None, seed: int) -> d
     if train.threads:
         torch.set_num_threads(train.threads)
     alone = cell.deployment in ("single", "majority")
-    env, env_options = config.solo if alone else train.env, read_options(train.env_options + cell.env_options)
+    options = train.env_options + cell.env_options
+    env, env_options = (config.solo, read_options(_without_bonus(options))) if alone else (train.env, read_options(options))
     held_out = agon_env.make(env, **env_options).held_out
     contest = agon_env.make(env, **{**env_options, **held_out, **read_options(config.held_out_options)})
     if run is None:
@@ -236,6 +243,11 @@ def judge(config: MatrixConfig, cell: Cell, *, run: Path | None, seed: int) -> d
         "scores": scores,
         "figures": {**found.summary(), "tokens_per_answer": (found.tokens_per_problem or 0.0) * answers},
     }
+
+
+def _without_bonus(env_options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return options of a contest whose reward rule has no bonus: what the rows have in common may name one."""
+    return tuple(option for option in env_options if option.partition("=")[0] != "bonus")
 
 
 def _score(group: Sequence[Record]) -> float | None:

@@ -49,7 +49,7 @@ def trainings(config: TrainConfig) -> dict[str, Training]:
     nested: dict[str, Any] = {"group_size": max(1, config.group_size // 2), "answers": 3}
     return {
         "grpo": Training({"algorithm": "grpo", "group_size": both}, solo=True),
-        "ppo": Training({"algorithm": "ppo", "group_size": both, "normalize": "std", "group_by": "problem"}, solo=True),
+        "ppo": Training({"algorithm": "ppo", "group_size": both}, solo=True),
         "self_refine": Training({"algorithm": "self_refine"}),
         "cooperative": Training({"algorithm": "cooperative_grpo"}),
         "no_exchange": Training({"algorithm": "competitive_grpo", **shared}, env_options=("reveal=nothing",)),

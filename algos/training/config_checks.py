@@ -6,10 +6,12 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from agents.sampling import MIN_TEMPERATURE
+from algos.algorithm import Algorithm
+from algos.algorithm_registry import owners
 from algos.errors import ConfigError
 from algos.playing.opponents import check_opponent
 from algos.training.overlay import read_value
@@ -48,6 +50,16 @@ RANGES: Mapping[str, tuple[int, int]] = {
 }
 """Field → its least and greatest value."""
 
+OF_ALGORITHMS = ("discount", "baseline_decay", "gamma", "lam", "whiten", "critic", "league_size", "matchmaking")
+"""Fields that nobody reads but the algorithms that have them. (`swap_roles` is read by the judge too.)"""
+OF_OPPONENTS: Mapping[str, str] = {
+    "opponent_share": "an opponent",
+    "opponents_per_step": "a pool",
+    "snapshot_every": "a pool",
+    "pool_size": "a pool",
+}
+"""Field → without what as `opponent` nobody reads it."""
+
 _FOLDER = re.compile(r"(?!\.{1,2}$)[^/\\\0]{1,200}")
 
 
@@ -78,6 +90,42 @@ def check_config(config: TrainConfig) -> None:
         raise ConfigError(f"agent_timeout must be above 0 seconds, or None to wait for ever, not {config.agent_timeout}")
     _check_opponent(config)
     _check_texts(config)
+
+
+def check_settings(config: TrainConfig, algorithm: type[Algorithm]) -> None:
+    """Refuse settings that would have no effect: those of other algorithms, and of opponents where there are none.
+
+    Raises:
+        ConfigError: the message names the field, its value, and what has it.
+    """
+    for name, default in idle_settings(type(config), algorithm).items():
+        others = ", ".join(owners(name)) if name in OF_ALGORITHMS else ""
+        _check_idle(name, getattr(config, name), default, f"{config.algorithm}{f', only with {others}' if others else ''}")
+    kind = config.opponent.partition(":")[0]
+    for name, needed in OF_OPPONENTS.items():
+        if kind != "pool" and (needed == "a pool" or kind == "rival"):
+            example = "pool:uniform" if needed == "a pool" else "base"
+            where = f'opponent="{config.opponent}", only with {needed} such as "{example}"'
+            _check_idle(name, getattr(config, name), _default(type(config), name), where)
+
+
+def idle_settings(kind: type[TrainConfig], algorithm: type[Algorithm]) -> dict[str, Any]:
+    """Return the fields of a config that have no effect with an algorithm, each with its default."""
+    idle = [*algorithm.ignores, *(name for name in OF_ALGORITHMS if not algorithm.takes(name))]
+    return {name: _default(kind, name) for name in idle}
+
+
+def _check_idle(name: str, value: Any, default: Any, where: str) -> None:
+    if is_dataclass(default):
+        for field in fields(default):
+            _check_idle(f"{name}.{field.name}", getattr(value, field.name), getattr(default, field.name), where)
+    elif value != default:
+        raise ConfigError(f"{name}={value!r} has no effect with {where}: leave it at {default!r}")
+
+
+def _default(kind: type[TrainConfig], name: str) -> Any:
+    field = kind.__dataclass_fields__[name]
+    return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
 def _check_opponent(config: TrainConfig) -> None:

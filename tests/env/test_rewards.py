@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import agon_env
 from agon_env.errors import Error
-from agon_env.rewards import RULES, CompetitiveReward, make_rule, rival_score, total
+from agon_env.games.draft_challenge import DraftChallenge
+from agon_env.registration import ContestSpec
+from agon_env.rewards import RULES, CompetitiveReward, OutcomeReward, make_rule, rival_score, total
 
 SCORE = st.floats(0, 1)
 MAYBE = st.none() | SCORE
@@ -118,6 +120,23 @@ def test_a_bonus_must_be_a_number_from_zero(bonus):
 def test_an_unknown_rule_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="outcome, competitive, cooperative, zero_sum"):
         make_rule("competetive")
+
+
+@pytest.mark.parametrize("rule", ["outcome", "cooperative", "zero_sum", OutcomeReward()])
+def test_a_bonus_that_nobody_would_pay_is_refused(rule):
+    with pytest.raises(ValueError, match=r"bonus=2.0 has no effect with reward=.*, only with the rule 'competitive'"):
+        agon_env.make("ArithmeticDuel-v0", reward=rule, bonus=2.0)
+
+
+@pytest.mark.parametrize("named", [{}, {"reward": "competitive"}])
+def test_a_registered_bonus_gives_way_to_another_rule(named):
+    spec = ContestSpec("tests/Dear-v0", DraftChallenge, kwargs={"task": "arithmetic", "bonus": 2.0, **named})
+    assert spec.make().reward_rule == spec.make(reward="competitive").reward_rule == CompetitiveReward(2.0)
+    free = spec.make(reward="outcome")
+    assert free.reward_rule == OutcomeReward()
+    assert free.spec.make().reward_rule == OutcomeReward()  # and so in another process
+    with pytest.raises(ValueError, match=r"bonus=3\.0 has no effect"):
+        spec.make(reward="outcome", bonus=3.0)
 
 
 def test_a_rule_is_taken_as_it_is():

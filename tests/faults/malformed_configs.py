@@ -77,7 +77,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
         "opponent holds what looks like a password",
     ),
     # without effect
-    "rloo normalises nothing": ({"algorithm": "rloo", "normalize": "mean"}, "normalize has no effect with rloo"),
+    "rloo normalises nothing": ({"algorithm": "rloo", "normalize": "mean"}, "normalize='mean' has no effect with rloo"),
 }
 LATE: dict[str, tuple[dict[str, Any], str]] = {
     "more tokens than the context": (_FEW | {"max_tokens": 10**6}, "max_tokens must be at most .*the context of embedded"),
