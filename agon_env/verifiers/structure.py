@@ -72,9 +72,11 @@ def _same(gold: str, answer: str, compare: Compare, depth: int) -> bool:
         return congruences[0] == congruences[1]
     gold, answer = without_parameter(*_with_unit(gold, answer))
     values = _value(gold), _value(answer)
-    if (gold in values or answer in values) and (amounts := in_one_unit(*values)):
+    if (gold not in values and answer not in values) or r"\in" in gold + answer:
+        values = gold, answer  # two names may differ, and a number has no members
+    if amounts := in_one_unit(*values):
         return _same_formula("equal", *amounts, compare)
-    quantities = read_quantity(gold), read_quantity(answer)
+    quantities = read_quantity(values[0]), read_quantity(values[1])
     if quantities[0] and quantities[1]:
         return quantities[1].agrees(quantities[0])
     # the commas of a number group its digits
