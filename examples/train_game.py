@@ -1,10 +1,11 @@
 """Train the embedded model on the smaller games, and measure every role against the model as it was before.
 
     python examples/train_game.py --game taboo
-    python examples/train_game.py --game debate prover-verifier taboo --seeds 0 1 2 --output games
+    python examples/train_game.py --seeds 0 1 2 --output games
 
 First the policies imitate a player that knows the form of the game (see `algos.imitation`); that is "before". Then they
-train against each other. On held-out seeds each role is played by a trained policy against the others of before.
+train against each other, or each against the other as it was then. On held-out seeds each role is played by a trained policy
+against the others of before.
 """
 
 import copy
@@ -39,7 +40,9 @@ SMALL = replace(
     steps=14,
     eval_problems=0,
 )
-Game = Literal["debate", "prover-verifier", "taboo"]
+STILL = replace(SMALL, opponent="pool:recent", pool_size=1, snapshot_every=1000)
+"""The rival stands still: the one snapshot is taken before the first step."""
+Game = Literal["debate", "prover-verifier", "proposer-solver", "taboo", "negotiation"]
 GAMES: dict[Game, TrainConfig] = {
     "debate": replace(
         SMALL,
@@ -49,8 +52,24 @@ GAMES: dict[Game, TrainConfig] = {
         imitation=Imitation(steps=16, player="oracle"),
     ),
     "prover-verifier": replace(SMALL, env="ProverVerifier-v0", env_options=("reward=outcome", "difficulty=2"), max_tokens=24),
+    "proposer-solver": replace(
+        STILL,
+        env="ProposerSolver-v0",
+        env_options=("reward=outcome", "problems=chains"),
+        max_tokens=80,
+        imitation=Imitation(steps=100),
+        steps=32,
+    ),
     "taboo": replace(
         SMALL, env="AdversarialTaboo-v0", env_options=("reward=outcome", 'words=["1", "2", "3", "4"]'), max_tokens=10
+    ),
+    "negotiation": replace(
+        STILL,
+        env="Negotiation-v0",
+        env_options=("reward=outcome", "most=1", "rounds=1"),
+        max_tokens=10,
+        imitation=Imitation(steps=40),
+        steps=20,
     ),
 }
 """Game → how it is trained on: the smallest form of each, with `problems` × `group_size` contests a step."""

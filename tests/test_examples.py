@@ -96,7 +96,7 @@ def test_train_game(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_train_all_games(tmp_path: Path) -> None:
     run("train_game.py", "--steps", "2", "--contests", "8", "--output", "games", cwd=tmp_path)
-    check_games(tmp_path, "debate", "prover-verifier", "taboo")
+    check_games(tmp_path, "debate", "prover-verifier", "proposer-solver", "taboo", "negotiation")
 
 
 def test_league(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Every Python snippet of the README and of docs/ runs, page by page, in the order in which it stands there."""
+"""Every Python snippet of the README and of docs/ runs, page by page, in the order in which it stands there.
+
+One that the page calls a file ("a file `race.py`:") is the module of that name, which later ones may import.
+"""
 
 import re
 import sys
@@ -29,20 +32,20 @@ def registries_as_before() -> Iterator[None]:
         registry.update(old)
 
 
-def snippets(page: Path) -> list[tuple[int, str]]:
-    """Return the line number and the code of each ```python block."""
+def snippets(page: Path) -> list[tuple[int, str, str]]:
+    """Return the line number, the name of its module, and the code of each ```python block."""
     text = page.read_text(encoding="utf-8")
-    return [
-        (text[: match.start()].count("\n") + 2, match[1]) for match in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S)
-    ]
+    blocks = re.finditer(r"(?:a file `(\w+)\.py`:\n\n)?^```python\n(.*?)^```", text, re.M | re.S)
+    return [(text[: block.start(2)].count("\n") + 1, block[1] or f"docs_{page.stem}", block[2]) for block in blocks]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_snippet_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    module = ModuleType(f"docs_{page.stem}")
-    monkeypatch.setitem(sys.modules, module.__name__, module)  # so that the classes of the page can be pickled
-    for line, code in snippets(page):
+    modules: dict[str, ModuleType] = {}
+    for line, name, code in snippets(page):
+        module = modules.setdefault(name, ModuleType(name))
+        monkeypatch.setitem(sys.modules, name, module)  # so that the classes of the page can be pickled
         # Blank lines in front make a traceback name the line of the page.
         exec(compile("\n" * (line - 1) + code, str(page), "exec"), vars(module))
 
