@@ -12,7 +12,8 @@ _BARE = r"\s+-?\d+(?:\.\d+)?|\s*(?:\d+(?:\.\d+)?|(?<=\s)[A-Za-z]|\\[dt]?frac\s*\
 _TOKEN = re.compile(rf"\\(?:boxed|fbox)(?:\s*\{{|(?P<bare>{_BARE}))|\\[\\{{}}]|\{{+|\}}+")
 _SIMPLE_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*)\}")
 _BESIDE = re.compile(
-    r"(?:[\s,;/|&*_$]|\\[\\,;:!()\[\] ]|\\q?quad(?![A-Za-z])|(?:\\text\s*\{\s*,?\s*)?\b(?P<word>and|or)\b(?:\s*\})?)*"
+    r"(?:\n[ \t]*[-•](?=\s)|[\s,;/|&*_$]|\\[\\,;:!()\[\] ]|\\q?quad(?![A-Za-z])"
+    r"|(?:\\text\s*\{\s*,?\s*)?\b(?P<word>and|or)\b(?:\s*\})?)*"
 )
 """What may stand between boxes that are one answer."""
 MAX_BESIDE = 1000

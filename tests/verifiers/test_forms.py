@@ -11,7 +11,24 @@ from agon_env.verifiers.extraction import extract_answer
 
 VERIFIER = MathVerifier(deadline=10)
 numbers = st.integers(-999, 999)
-GAPS = [" ", "", ", ", " and ", " or ", "$, $", "\n", r"\quad ", r" \text{ and } ", " / ", "; ", r"\] \[", " & ", "* *"]
+GAPS = [
+    " ",
+    "",
+    ", ",
+    " and ",
+    " or ",
+    "$, $",
+    "\n",
+    r"\quad ",
+    r" \text{ and } ",
+    " / ",
+    "; ",
+    r"\] \[",
+    " & ",
+    "* *",
+    "\n- ",
+    "\n  • ",
+]
 
 
 def credits(answer, gold):
