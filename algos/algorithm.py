@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from algos.advantages import Advantages, group_advantages
+from algos.errors import AlgorithmError
 from algos.playing.win_rates import WinRates
 from algos.types import Turn
 
@@ -80,3 +81,65 @@ class Algorithm:
     def groups(self, turns: Sequence[Turn]) -> list[Hashable]:
         """Return the name of each turn's group: its role, and its problem or its position."""
         return [(turn.role, turn.problem if self.group_by == "problem" else turn.parent) for turn in turns]
+
+
+def matches_of(
+    algorithm: Algorithm, step: int, roles: Sequence[str], *, rates: WinRates, rng: np.random.Generator
+) -> list[dict[str, str]]:
+    """Return `algorithm.matches`, if it can be played.
+
+    Raises:
+        AlgorithmError: a role has no policy or there is none of that name, a policy or role is unknown, nobody plays, or a
+            policy is in two matches.
+    """
+    matches = algorithm.matches(step, roles, rates=rates, rng=rng)
+    name = type(algorithm).__name__
+    if not isinstance(matches, Sequence) or not all(isinstance(seats, Mapping) for seats in matches) or not matches:
+        raise AlgorithmError(
+            f"{name} must seat policies as role → policy, for one match at least, not {matches!r} (seats, matches)"
+        )
+    for seats in matches:
+        if set(seats) != set(roles):
+            raise AlgorithmError(
+                f"{name} must seat a policy in each of the roles {', '.join(roles)}, and in no other: not {seats}"
+            )
+        if unknown := [policy for policy in seats.values() if policy not in algorithm.policies]:
+            raise AlgorithmError(
+                f"{name} seats {unknown[0]!r} as {seats}, but its policies are {', '.join(algorithm.policies)}: name in "
+                "`policies` whoever is trained"
+            )
+    playing = [policy for seats in matches for policy in set(seats.values())]
+    if twice := [policy for policy in algorithm.policies if playing.count(policy) > 1]:
+        raise AlgorithmError(f"{name} seats {twice[0]!r} in two matches of step {step}: {matches}; let it play one of them")
+    return list(matches)
+
+
+def advantages_of(algorithm: Algorithm, turns: Sequence[Turn]) -> Advantages:
+    """Return `algorithm.advantages`, if it can be learned from.
+
+    Raises:
+        AlgorithmError: it is something else than `Advantages`, is not one value per turn (or per token where it names those
+            of tokens), a value is not finite, or a critic is left without returns.
+    """
+    found, told = algorithm.advantages(turns), f"{type(algorithm).__name__}.advantages()"
+    if not isinstance(found, Advantages):
+        raise AlgorithmError(f"{told} must return algos.advantages.Advantages, not a {type(found).__name__}: {found!r:.200}")
+    if algorithm.critic and (found.tokens is None or found.returns is None):
+        raise AlgorithmError(f"{told} must name `tokens` and `returns`, since every policy has a critic (`critic = True`)")
+    parts = {"values": found.values, "kept": found.kept, "tokens": found.tokens, "returns": found.returns}
+    for part, each in parts.items():
+        if each is not None and len(each) != len(turns):
+            raise AlgorithmError(
+                f"{told} must name one of `{part}` for each of {len(turns)} turns, in their order, not {len(each)}"
+            )
+    if not np.isfinite(np.asarray(found.values, dtype=float)).all():
+        raise AlgorithmError(
+            f"{told} must return finite `values`, not {found.values}: leave turns without a reward out of `kept`"
+        )
+    for turn, kept, tokens in zip(turns, found.kept, found.tokens or (), strict=False):
+        if kept and turn.completion is not None and len(tokens) != len(turn.completion.token_ids):
+            raise AlgorithmError(
+                f"{told} must name one of `tokens` for each token of a turn that is kept: {len(turn.completion.token_ids)}, "
+                f"not {len(tokens)}"
+            )
+    return found

@@ -2,6 +2,7 @@
 
 Other distributions add algorithms through the entry-point group `agon_env.algorithms`: the entry point's name is the
 algorithm's name, and it leads to a subclass of `Algorithm`. They are read when a name is first missed, never on import.
+Within one process `register` does the same.
 """
 
 from __future__ import annotations
@@ -35,6 +36,27 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "rloo": RLOO,
     "self_refine": SelfRefine,
 }
+"""Every registered algorithm by name; change it through `register`."""
+
+
+def register(name: str, algorithm: type[Algorithm], *, force: bool = False) -> None:
+    """Add an algorithm, in this process.
+
+    Args:
+        name: what it is called; without colons and spaces.
+        algorithm: a subclass of `Algorithm`.
+        force: replace what is registered under the name.
+
+    Raises:
+        RegistrationError: the name is taken or can't be used, or it is no subclass of `Algorithm`.
+    """
+    if not name or ":" in name or name.split() != [name]:
+        raise RegistrationError(f"{name!r} can't name an algorithm; leave out colons and spaces")
+    if not _is_algorithm(algorithm):
+        raise RegistrationError(f"{algorithm!r} is not a subclass of algos.algorithm.Algorithm")
+    if name in ALGORITHMS and not force:
+        raise RegistrationError(f"there is an algorithm {name!r} already; choose another name, or pass force=True")
+    ALGORITHMS[name] = algorithm
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
@@ -83,12 +105,4 @@ def _is_algorithm(found: Any) -> TypeGuard[type[Algorithm]]:
     return isinstance(found, type) and issubclass(found, Algorithm)
 
 
-def _accept(name: str, loaded: Any) -> None:
-    if not _is_algorithm(loaded):
-        raise RegistrationError(f"it leads to {loaded!r}, not to a subclass of algos.algorithm.Algorithm")
-    if name in ALGORITHMS:
-        raise RegistrationError(f"there is an algorithm {name!r} already; choose another name")
-    ALGORITHMS[name] = loaded
-
-
-_plugins = Plugins("agon_env.algorithms", _accept)
+_plugins = Plugins("agon_env.algorithms", register)

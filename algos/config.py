@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 from agents.playing import OnFault
 from algos.algorithm import Algorithm
@@ -26,7 +26,7 @@ from algos.playing.asynchronous import check_staleness
 from algos.playing.engines import check_engine
 from algos.training.config_checks import check_config, check_settings
 from algos.training.loggers import LoggerName
-from algos.training.overlay import overlay
+from algos.training.overlay import overlay, read_value
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class TrainConfig:
     """Options of the contest, each `name=value`, for example `difficulty=12 bonus=1.0 reveal=answer`."""
     algorithm: str = "competitive_grpo"
     """How turns become updates: a name that `agon algorithms` lists, or "module:Class" of your own."""
+    algorithm_options: tuple[str, ...] = ()
+    """Fields of an algorithm of your own that are none of this config, each `name=value`, for example `beta=0.3`."""
     model: str = "embedded"
     """The frozen base: "embedded", "smollm2-135m", a folder, or an id on the Hugging Face hub."""
     rival_models: tuple[str, ...] = ()
@@ -193,9 +195,21 @@ class TrainConfig:
         return self.name or f"{self.env.replace('/', '_').replace(':', '_')}-{self.algorithm}-seed{self.seed}"
 
     def make_algorithm(self) -> Algorithm:
-        """Return the algorithm with the fields of this config that it has."""
-        cls = find_algorithm(self.algorithm)
-        return cls(**{f.name: getattr(self, f.name) for f in fields(cls) if hasattr(self, f.name)})
+        """Return the algorithm with the fields of this config that it has, and with its own options.
+
+        Raises:
+            ConfigError: it has no such option, or of another type.
+        """
+        cls, common = find_algorithm(self.algorithm), {field.name for field in fields(self)}
+        taken = [field.name for field in fields(cls) if field.init]
+        own = [name for name in taken if name not in common]
+        options = read_options(self.algorithm_options, what="an option of an algorithm", example="beta=0.3")
+        if unknown := [name for name in options if name not in own]:
+            advice = "it is a setting of the run itself" if unknown[0] in common else f"it has {', '.join(own) or 'none'}"
+            raise ConfigError(f"algorithm_options: {self.algorithm} has no option {unknown[0]!r} of its own; {advice}")
+        hints = get_type_hints(cls) if options else {}
+        chosen = {name: read_value(hints[name], value, f"algorithm_options: {name}") for name, value in options.items()}
+        return cls(**{name: getattr(self, name) for name in taken if name in common}, **chosen)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the config as plain JSON values."""
@@ -211,25 +225,33 @@ class TrainConfig:
         return overlay(cls(), record)
 
 
-def read_options(texts: Iterable[str]) -> dict[str, Any]:
-    """Return options of a contest, each `name=value`, as keyword arguments of `agon_env.make`.
+def read_options(texts: Iterable[str], *, what: str = "a contest option", example: str = "difficulty=12") -> dict[str, Any]:
+    """Return options, each `name=value`, as keyword arguments: of a contest those of `agon_env.make`.
+
+    Args:
+        texts: the options.
+        what: what an error calls one of them.
+        example: one that an error shows.
 
     Raises:
         ConfigError: one is not `name=value`.
     """
-    return dict(map(_option, texts))
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise ConfigError(f"{what} is name=value, for example {example}; {text!r} is not")
+        found[name] = _plain(value)
+    return found
 
 
-def _option(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise ConfigError(f"a contest option is name=value, for example difficulty=12; {text!r} is not")
+def _plain(value: str) -> Any:
     for read in (json.loads, ast.literal_eval):  # true and null as JSON has them, True, None and .5 as Python has them
         try:
-            return name, read(value)
+            return read(value)
         except (ValueError, SyntaxError):
             pass
-    return name, value
+    return value
 
 
 TINY = TrainConfig(lora_rank=8, lora_alpha=8, threads=1)

@@ -7,6 +7,10 @@ class ConfigError(Error, ValueError):
     """A run that can't be: the message names the setting, and what it may be."""
 
 
+class AlgorithmError(Error, ValueError):
+    """An algorithm does not keep its word: the message names its method, what it returned, and what it should."""
+
+
 class CheckpointError(Error):
     """A run can't go on from what is in its folder."""
 

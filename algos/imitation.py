@@ -19,6 +19,7 @@ import numpy as np
 import agents
 from agon_env.types import Action, Observation
 from agon_env.vector import VectorContest
+from algos.algorithm import matches_of
 from algos.learning.update import one_update
 from algos.types import Batch, Row
 
@@ -52,7 +53,7 @@ def imitate(run: Run, on_step: Callable[[int], None] | None = None) -> list[dict
     """
     config, losses = run.config, []
     for step in range(config.imitation.steps):
-        matches = run.algorithm.matches(step, run.contest.roles, rates=run.rates, rng=_rng(config.seed, step))
+        matches = matches_of(run.algorithm, step, run.contest.roles, rates=run.rates, rng=_rng(config.seed, step))
         seats = matches[step % len(matches)]
         rows: defaultdict[str, list[Row]] = defaultdict(list)
         for observation, action in demonstrate(run, step):

@@ -37,7 +37,7 @@ class Reinforce(GRPO):
     """γ: what a reward is worth one turn of the player earlier."""
     baseline_decay: float = 0.9
     """How much of a baseline stays at each step; the rest is the step's mean."""
-    baselines: dict[str, float] = field(default_factory=dict)
+    baselines: dict[str, float] = field(default_factory=dict, init=False)
     """Role → baseline."""
 
     def __post_init__(self) -> None:

@@ -116,6 +116,7 @@ class MatrixConfig:
         return replace(
             self.train,
             **{**idle_settings(TrainConfig, algorithm), **training.changes},
+            algorithm_options=(),
             env=self.solo if training.solo else self.train.env,
             env_options=env_options if pays_bonus else _without_bonus(env_options),
             rival_models=self.train.rival_models if training.two_bases else (),

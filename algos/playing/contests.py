@@ -10,7 +10,7 @@ import agon_env
 from agon_env.contest import Contest
 from agon_env.errors import TaskError
 from agon_env.tasks import Task, require_disjoint
-from algos.algorithm import Algorithm
+from algos.algorithm import Algorithm, matches_of
 from algos.config import TrainConfig
 from algos.errors import ConfigError
 from algos.playing.win_rates import WinRates
@@ -27,7 +27,7 @@ def make_contests(config: TrainConfig, algorithm: Algorithm) -> tuple[Contest, C
     try:
         contest = agon_env.make(config.env, **options)
         held_out = agon_env.make(config.env, **{**options, **contest.held_out}) if config.eval_problems else contest
-        algorithm.matches(0, contest.roles, rates=WinRates(), rng=np.random.default_rng(0))
+        matches_of(algorithm, 0, contest.roles, rates=WinRates(), rng=np.random.default_rng(0))
     except (TypeError, ValueError) as error:
         raise ConfigError(str(error)) from error
     if config.eval_problems:

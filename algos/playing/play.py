@@ -14,6 +14,7 @@ import numpy as np
 from agents.agent import Agent
 from agents.faults import fault_of
 from agon_env.contest import Contest
+from algos.algorithm import matches_of
 from algos.playing.matches import Match, join, plan_matches, results
 from algos.playing.problem_order import STRIDE, problem_index, task_size
 from algos.rollouts import NOT_ASKED, Rollout, Start
@@ -37,7 +38,7 @@ def play(run: Run) -> tuple[Rollout, Stats]:
     config, roles = run.config, run.contest.roles
     rng = np.random.default_rng([config.seed, run.step])
     matches = plan_matches(
-        run.algorithm.matches(run.step, roles, rates=run.rates, rng=rng),
+        matches_of(run.algorithm, run.step, roles, rates=run.rates, rng=rng),
         step=run.step,
         problems=config.problems,
         against_opponents=round(config.opponent_share * config.problems) if run.opponents is not None else 0,

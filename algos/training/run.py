@@ -27,7 +27,7 @@ from agents.sampling import Completion, Request, SamplingParams, sample_many
 from agents.shared_base import SharedBase
 from agon_env.contest import Contest
 from algos.advantages import Advantages
-from algos.algorithm import Algorithm
+from algos.algorithm import Algorithm, advantages_of
 from algos.config import TrainConfig
 from algos.errors import OutOfMemory
 from algos.evaluate import Evaluation
@@ -207,7 +207,7 @@ class Run:
             stats |= divergence(self.policies, self.learners, turns, temperature=self.params.temperature)
         turns = appraise(rollout, turns, self.critics)
         learning = [turn for turn in turns if turn.policy in self.policies and self.algorithm.learns(turn, self.contest.roles)]
-        advantages = self.algorithm.advantages(learning)
+        advantages = advantages_of(self.algorithm, learning)
         self.samples = turn_samples(turns, learning, advantages)
         stats["groups/total"], stats["groups/dropped"] = float(advantages.groups), float(advantages.dropped)
         for name, policy in self.policies.items():

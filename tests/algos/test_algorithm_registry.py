@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any
 
 import pytest
 
+from agon_env.errors import RegistrationError
 from agon_env.plugins import Plugins
 from algos import algorithm_registry, cli
-from algos.algorithm_registry import ALGORITHMS, broken_plugins, find_algorithm, list_algorithms
+from algos.algorithm_registry import ALGORITHMS, broken_plugins, find_algorithm, list_algorithms, register
 from algos.competitive import CompetitiveGRPO
 from algos.config import TrainConfig
 from algos.errors import ConfigError
@@ -29,7 +31,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         EntryPoint("number", f"{__name__}:NUMBER", group),
     ]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: EntryPoints(points).select(group=group))
-    monkeypatch.setattr(algorithm_registry, "_plugins", Plugins(group, algorithm_registry._accept))
+    monkeypatch.setattr(algorithm_registry, "_plugins", Plugins(group, algorithm_registry.register))
     before = dict(ALGORITHMS)
     yield
     ALGORITHMS.clear()
@@ -56,9 +58,33 @@ def test_a_broken_plug_in_is_named_and_harms_nobody() -> None:
     assert set(broken) == {"torn", "grpo", "number"}
     assert "no_such_module" in broken["torn"]
     assert "there is an algorithm 'grpo' already" in broken["grpo"]
-    assert "not to a subclass" in broken["number"]
+    assert "3 is not a subclass" in broken["number"]
     with pytest.raises(ConfigError, match=r"could not be loaded.*torn"):
         find_algorithm("torn")
+
+
+@pytest.mark.usefixtures("plugins")
+def test_one_is_registered_by_hand_once() -> None:
+    register("by_hand", Mine)
+    assert find_algorithm("by_hand") is Mine
+    with pytest.raises(RegistrationError, match=r"there is an algorithm 'by_hand' already; .* force=True"):
+        register("by_hand", GRPO)
+    assert find_algorithm("by_hand") is Mine
+    register("by_hand", GRPO, force=True)
+    assert find_algorithm("by_hand") is GRPO
+
+
+@pytest.mark.parametrize("name", ["", "my algorithm", "module:Mine"])
+def test_a_name_that_could_not_be_found_is_refused(name: str) -> None:
+    with pytest.raises(RegistrationError, match="can't name an algorithm"):
+        register(name, Mine)
+
+
+@pytest.mark.parametrize("other", [3, Mine(), TrainConfig])
+def test_what_is_no_algorithm_is_refused(other: Any) -> None:
+    with pytest.raises(RegistrationError, match=r"is not a subclass of algos\.algorithm\.Algorithm"):
+        register("thing", other)
+    assert "thing" not in ALGORITHMS
 
 
 @pytest.mark.usefixtures("plugins")

@@ -21,7 +21,8 @@ from algos.types import Turn
 class BestOfGroup(GRPO):
     """One policy in every seat; the turns that were paid most have advantage 1, the others 0.
 
-    Settings of its own would be fields with defaults here; those that `TrainConfig` has under the same name are handed over.
+    Settings of its own would be fields with defaults here, set by `--algorithm-options NAME=VALUE`; those that `TrainConfig`
+    has under the same name are handed over.
     """
 
     ignores = ("normalize",)
