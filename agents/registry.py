@@ -103,6 +103,10 @@ def _maker(name: str) -> Callable[..., Agent]:
     if name not in _entries:
         near = difflib.get_close_matches(name, _entries, n=1, cutoff=0.75)
         hint = f" Did you mean {near[0]!r}?" if near else ""
+        if name == "run":
+            hint = (
+                " The policies of a run are loaded by algos.training.trained.load_trained(FOLDER); agon play takes run:FOLDER."
+            )
         raise NameNotFound(
             f"there is no player {name!r}.{hint} There are: {', '.join(sorted(_entries))}.{_plugins.complaints()}"
         )

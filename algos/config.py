@@ -305,14 +305,14 @@ PRESETS: dict[str, TrainConfig] = {
 on a CPU, in minutes); a real small model; the paper's setting."""
 
 
-def load_config(run: Path) -> TrainConfig:
+def load_config(run: str | Path) -> TrainConfig:
     """Return the config of a run folder.
 
     Raises:
         FileNotFoundError: the folder holds no run.
         ConfigError: the config can't be read, or was written by another version.
     """
-    file = run / "config.json"
+    file = Path(run) / "config.json"
     if not file.exists():
         raise FileNotFoundError(f"{run} is not the folder of a run: it has no config.json")
     try:

@@ -35,7 +35,7 @@ NOTHING_LEARNED = (
 )
 
 
-def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsole | None = None) -> Path:
+def train(config: TrainConfig, *, resume: str | Path | None = None, console: RunConsole | None = None) -> Path:
     """Train as `config` says, and return the run folder.
 
     Args:
@@ -50,6 +50,7 @@ def train(config: TrainConfig, *, resume: Path | None = None, console: RunConsol
         CheckpointError: there is nothing sound to go on from.
         RunStopped: a guard has stopped the run, or its folder can't be written.
     """
+    resume = Path(resume) if resume is not None else None
     if config.ranks > 1 and not launched():
         return launch(_train_rank, config, resume, ranks=config.ranks)
     with Ranks.joined() as ranks:

@@ -40,26 +40,32 @@ class Trained:
         return self.policies[name]
 
 
-def load_trained(run: Path, *, engine: TorchEngine | None = None) -> Trained:
-    """Load the newest policies of a run.
+def load_trained(run: str | Path, *, engine: TorchEngine | None = None) -> Trained:
+    """Load the newest policies of a run, which play and sample as they did in it.
+
+    Args:
+        run: the folder of the run.
+        engine: what generates their tokens; default: `TorchEngine`, with the run's `max_rows`.
 
     Raises:
         FileNotFoundError: the folder holds no run.
         CheckpointError: the run has saved nothing yet.
     """
+    run = Path(run)
     config, folders = load_config(run), adapter_folders(run)
     bases = load_bases(config, list(folders), engine or TorchEngine(max_rows=config.max_rows))
     policies = {name: make_policy(bases[name], name, config, adapter=folder) for name, folder in folders.items()}
     return Trained(run, config, policies)
 
 
-def adapter_folders(run: Path) -> dict[str, Path]:
+def adapter_folders(run: str | Path) -> dict[str, Path]:
     """Return policy → the folder with its newest adapter, in PEFT's layout.
 
     Raises:
         FileNotFoundError: the folder holds no run.
         CheckpointError: the run has saved nothing yet.
     """
+    run = Path(run)
     names = load_config(run).make_algorithm().policies
     newest = newest_checkpoint(run)
     # A finished run that was gone on with has the newest in its checkpoint. That of step 0 holds nothing that was trained.
