@@ -89,6 +89,9 @@ class Contest:
     """What `make` must be told so that the contest draws held-out problems, if the game has such."""
     score_range: tuple[float, float] = (0.0, 1.0)
     """Least and greatest score of a role."""
+    scores_are_verdicts: ClassVar[bool] = False
+    """Whether a score says if an answer to a problem is right, whoever the rivals are. A mean of such scores measures progress
+    in self-play too; that of what is won from a rival who learns as well does not."""
 
     spec: Any = None
     """The `ContestSpec` that `agon_env.make` built this from; None otherwise."""

@@ -162,9 +162,12 @@ def _finish(run: Run, folder: RunFolder, console: RunConsole) -> None:
             run.learners[name].save(policy, folder.path / name)
     if run.before is not None:
         after = _judge_aloud(run, folder, console, "after")
-        folder.write("summary.json", {"before": run.before, "after": after})
+        no_best = run.no_best if run.config.eval_every else None
+        folder.write("summary.json", {"before": run.before, "after": after} | ({"no_best": no_best} if no_best else {}))
         title = f"{run.config.env}, {run.config.algorithm}, seed {run.config.seed}"
         console.before_after(run.before, after, roles=run.contest.roles, title=title)
+        if no_best:
+            console.say(no_best)
 
 
 def _save(run: Run, folder: RunFolder) -> None:

@@ -27,6 +27,7 @@ class ProblemContest(Contest):
     """A contest about one problem of a task, in which every role gives an answer that is verified."""
 
     option_names = frozenset({"index"})
+    scores_are_verdicts = True
     shared = Contest.shared | {"task", "problem"}
 
     def __init__(

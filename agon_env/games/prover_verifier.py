@@ -31,6 +31,7 @@ class ProverVerifier(ProblemContest):
 
     roles: ClassVar[tuple[str, ...]] = ("prover", "verifier")
     option_names = ProblemContest.option_names | {"sneaky"}
+    scores_are_verdicts = False  # the verifier is right about a prover, who may deceive it
     solution = Contest.solution  # none: how well a prover does is up to the verifier
 
     def setup(self, rng: np.random.Generator, options: Mapping[str, Any]) -> None:

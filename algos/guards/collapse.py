@@ -35,7 +35,7 @@ class CollapseWatch:
 
         Args:
             window: steps; 0 looks for nothing.
-            eval_problems: how many problems a held-out figure is of.
+            eval_problems: how many problems a held-out figure is of; 0 where it measures no progress, and isn't watched.
         """
         self.window, self.eval_problems = window, eval_problems
         self._recent: dict[str, deque[float]] = {}
@@ -123,7 +123,7 @@ class CollapseWatch:
         """Compare the reward of training with what it is worth on held-out problems."""
         figure = stats.get("eval/answer_pass1")
         rewards = [mean for key, mean in means.items() if key.endswith("/reward")]
-        if figure is None or not rewards:
+        if figure is None or not rewards or not self.eval_problems:
             return
         reward = fmean(rewards)
         if self._best is None or figure >= self._best[0]:

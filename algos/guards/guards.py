@@ -54,7 +54,7 @@ class Guards:
             policies: those that learn, by name.
             learners: policy → what updates it.
             critics: policy → its critic.
-            eval_problems: how many held-out problems the run is judged on.
+            eval_problems: how many held-out problems the run is judged on; 0 where that measures no progress.
         """
         self.config, self.folder, self.step = config, None, 0
         self.bases = FrozenBases({id(policy.base): policy.base for policy in policies.values()}.values())

@@ -94,7 +94,11 @@ class Run:
 
     def __post_init__(self) -> None:
         self.guards = Guards(
-            self.config.guards, self.policies, self.learners, critics=self.critics, eval_problems=self.config.eval_problems
+            self.config.guards,
+            self.policies,
+            self.learners,
+            critics=self.critics,
+            eval_problems=0 if self.no_best else self.config.eval_problems,
         )
         """What watches the run; see `algos.guards`."""
 
@@ -164,10 +168,22 @@ class Run:
         """Whether the steps are done, or the token budget is spent."""
         return self.step >= self.config.steps or 0 < self.config.sample_budget <= self.tokens
 
+    @property
+    def no_best(self) -> str | None:
+        """Why no checkpoint is kept as the best one; None where one is, for evaluations measure progress."""
+        *rivals, last = self.held_out.roles
+        if self.held_out.scores_are_verdicts or not rivals:
+            return None
+        return (
+            f"No checkpoint is kept as the best one: what the {last} of {self.config.env} scores depends on rivals who learn "
+            "too, so its mean says nothing of progress; agon eval RUN --against random sets the policies against players that "
+            "stand still."
+        )
+
     def is_best(self, figures: Mapping[str, Any]) -> bool:
-        """Take note of an evaluation while training; return whether it is the best so far."""
+        """Take note of an evaluation while training; return whether it is the best so far, if there can be one."""
         figure = figures.get("answer_pass1")
-        if figure is None or (self.best is not None and figure <= self.best["answer_pass1"]):
+        if self.no_best or figure is None or (self.best is not None and figure <= self.best["answer_pass1"]):
             return False
         self.best = {"step": self.step, "answer_pass1": figure}
         return True

@@ -448,19 +448,20 @@ def test_a_collapse_is_told_once(kind: str) -> None:
 
 
 def test_reward_up_while_held_out_falls() -> None:
-    def run(rewards: Sequence[float], figures: Sequence[float]) -> list[Event]:
+    def run(rewards: Sequence[float], figures: Sequence[float], eval_problems: int = 100) -> list[Event]:
         steps: list[Stats] = []
         for reward, figure in zip(rewards, figures, strict=True):
             steps += [HEALTHY | {"alice/reward": reward}] * 2 + [
                 HEALTHY | {"alice/reward": reward, "eval/answer_pass1": figure}
             ]
-        return watched(steps)
+        return watched(steps, eval_problems=eval_problems)
 
     (event,) = run([0.3, 0.5, 0.7], [0.5, 0.6, 0.2])
     assert event.kind == "held_out_falls"
     assert "fallen from 60.0% to 20.0%" in event.message
     assert run([0.3, 0.5, 0.7], [0.5, 0.6, 0.55]) == []  # within the noise of 100 problems
     assert run([0.7, 0.5, 0.3], [0.5, 0.6, 0.2]) == []  # the reward tells it itself
+    assert run([0.3, 0.5, 0.7], [0.5, 0.6, 0.2], eval_problems=0) == []  # scores won from a rival
 
 
 def test_the_watch_goes_on_where_it_was_left() -> None:

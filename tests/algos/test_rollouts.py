@@ -316,9 +316,9 @@ class Brittle:
 
 
 def test_a_rule_that_fails_where_answers_branch_pays_nobody() -> None:
-    assert [turn.reward for turn in play(drafts=["7"], answers=["7"], reward=Brittle()).turns] == [1.0, 1.0]
+    assert [turn.reward for turn in play(drafts=["7"], answers=["7"], reward=Brittle(), bonus=None).turns] == [1.0, 1.0]
     with pytest.raises(Error, match="must be finite"):
-        play(drafts=["7"], answers=["7", "no"], branches=(1, 2), reward=Brittle())
+        play(drafts=["7"], answers=["7", "no"], branches=(1, 2), reward=Brittle(), bonus=None)
 
 
 def test_every_turn_has_the_score_of_its_own_player() -> None:

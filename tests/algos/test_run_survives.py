@@ -167,6 +167,7 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     base, alice = tiny_base("alice")
     learner = LocalLearner(base)
     run: Any = SimpleNamespace(algorithm=GRPO(), opponents=None, rates=WinRates(), tokens=0, before=None, best=None)
+    run.no_best = None
     run.policies, run.learners, run.critics = {"alice": alice}, {"alice": learner}, {}
     run.guards = Guards(GuardConfig(), run.policies, run.learners)
     for step, figure in enumerate((0.2, 0.6, 0.4, 0.3, 0.5), start=1):

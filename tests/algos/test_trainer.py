@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -260,6 +261,9 @@ def test_evaluations_on_the_way_are_logged_with_their_step(tmp_path: Path, monke
     run = train(dataclasses.replace(FAST, steps=3, eval_every=2, output_dir=str(tmp_path)), console=console)
     assert ["eval/answer_pass1" in record for record in metrics(run)] == [False, True, False]
     assert "held-out" in screen.getvalue()
+    assert set(json.loads((run / "summary.json").read_text(encoding="utf-8"))) == {"before", "after"}
+    state = json.loads((run / "checkpoint" / "step-3" / "state.json").read_text(encoding="utf-8"))
+    assert state["best"] == {"step": 2, "answer_pass1": metrics(run)[1]["eval/answer_pass1"]}
 
 
 def test_the_split_is_not_an_option_of_a_run_that_is_evaluated() -> None:
@@ -304,12 +308,35 @@ def test_the_table_speaks_of_the_roles_of_the_game(tmp_path: Path) -> None:
     agon_env.register("tests/Echo-v0", Echo, force=True)
     try:
         screen = io.StringIO()
-        config = dataclasses.replace(FAST, env="tests/Echo-v0", env_options=(), steps=1, output_dir=str(tmp_path))
-        train(config, console=RunConsole(Console(file=screen, width=120)))
+        config = dataclasses.replace(FAST, env="tests/Echo-v0", env_options=(), steps=2, eval_every=1, output_dir=str(tmp_path))
+        run = train(config, console=RunConsole(Console(file=screen, width=120)))
     finally:
         del agon_env.registry["tests/Echo-v0"]
     assert "mean score of the caller" in screen.getvalue()
     assert "draft" not in screen.getvalue()
+    assert "eval/answer_pass1" in metrics(run)[0]
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    assert "what the echo of tests/Echo-v0 scores depends on rivals" in summary["no_best"]
+    assert summary["no_best"] in screen.getvalue()
+    assert json.loads((run / "checkpoint" / "step-2" / "state.json").read_text(encoding="utf-8"))["best"] is None
+
+
+@pytest.mark.parametrize(
+    ("env", "kept"),
+    [
+        ("ArithmeticSolo-v0", True),
+        ("ArithmeticDuel-v0", True),
+        ("Debate-v0", True),
+        ("KuhnPoker-v0", False),
+        ("Negotiation-v0", False),
+        ("ProposerSolver-v0", False),
+        ("ProverVerifier-v0", False),
+    ],
+)
+def test_there_is_a_best_checkpoint_where_scores_are_verdicts(env: str, kept: bool) -> None:
+    run = SimpleNamespace(held_out=agon_env.make(env), config=dataclasses.replace(FAST, env=env), step=1, best=None)
+    run.no_best = Run.no_best.fget(run)
+    assert (run.no_best is None) == Run.is_best(run, {"answer_pass1": 0.5}) == kept
 
 
 def test_a_second_ctrl_c_says_what_has_to_be_made_again(tmp_path: Path) -> None:
@@ -340,8 +367,8 @@ def test_options_are_read_as_json_or_as_python() -> None:
         ({"env": "ArithmeticSolo-v0", "algorithm": "grpo", "group_size": 1, "answers": 8}, "group_size instead of answers=8"),
         ({"group_by": "position"}, "answers must be at least 2"),
         ({"env_options": ("reveal=maybe",)}, "reveal must be one of"),
-        ({"algorithm": "reinforce", "normalize": "mean"}, "normalize has no effect with reinforce"),
-        ({"algorithm": "competitive_ppo", "group_by": "position"}, "group_by has no effect with competitive_ppo"),
+        ({"algorithm": "reinforce", "normalize": "mean"}, "normalize='mean' has no effect with reinforce"),
+        ({"algorithm": "competitive_ppo", "group_by": "position"}, "group_by='position' has no effect with competitive_ppo"),
     ],
 )
 def test_runs_that_can_not_learn_what_they_say_are_refused(changes: dict[str, object], message: str) -> None:
