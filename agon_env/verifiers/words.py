@@ -16,7 +16,12 @@ _SETS = {"empty set", "all real numbers"}
 _LETTERS = re.compile(r"(?![abc]{3}$|[xyz]{3}$)(?:[A-Za-z]{3}|[A-Z]{2})")
 """Words and names that are too short for `_WORDS`: "dog", "AB"; products are "xy" and "abc"."""
 _CHOICE = re.compile(r"\(?\s*([A-Z])\s*\)?")
-_CHOICE_AND_TEXT = re.compile(r"(?:\(\s*([A-Z])\s*\)|([A-Z])\s*[).:])(?P<text>.+)", re.DOTALL)
+_CHOICE_AND_TEXT = re.compile(
+    r"(?:\(\s*([A-Z])\s*\)|([A-Z])\s*[).:])\s*"
+    r"(?P<text>(?:-?(?:[\dA-Za-z.$]|\\(?:frac|sqrt|pi|ln|log|sin|cos|tan|infty|mathbb|\{))|(?<=\s)[(\[]).*)",
+    re.DOTALL,
+)
+"""The text begins as a value does: "(A) + 1" and "(A), 99" are no choices."""
 DENIALS = (
     "not|wrong|incorrect|false|never|isnt|no|but|except|than|least|most|about|impossible|bound|estimate|estimated|around|"
     "approximately|approx|roughly|nearly|almost|guess|unknown|cannot|cant|doesnt|nothing|none|neither|nor|unless|if|or|"
@@ -63,7 +68,7 @@ def read_words(text: str) -> str:
 
 def _read_choice(text: str) -> str:
     r"""Return the letter that is chosen, "" if that is not one: B of "(B)", "Option B" and `\text{B) } 12`."""
-    text = re.sub(r"^(?i:option|choice)\s+", "", re.sub(r"\\text|[{}]", "", text).strip())
+    text = re.sub(r"^(?i:option|choice)\s+", "", re.sub(r"\\text|(?<!\\)[{}]", "", text).strip())
     if found := _CHOICE.fullmatch(text):
         return found[1]
     found = _CHOICE_AND_TEXT.fullmatch(text)

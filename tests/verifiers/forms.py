@@ -38,6 +38,7 @@ SAME: dict[str, list[tuple[str, str]]] = {
         ("B", r"\text{(B) } 7"), ("B", "B) 7"), ("B", r"\textbf{(B)}\ \frac{1}{2}"), ("B", r"\text{B. Paris}"),
         ("B", "B: x^2+1"), ("B", r"\text{B) The sum is even}"), ("B", r"\text{Option B}"), ("B", r"\text{Choice (B)}"),
         ("(B)", r"\text{B) } 7"), ("B", r"\text{(B) a triangle with } 3 \text{ sides}"), ("B", "(B)~f(x)=x"),
+        ("B", r"\text{(B) }(2,3)"), ("B", r"\text{B) } -\frac{1}{2}"), ("B", r"(B) \{1,2\}"),
     ],
     "dashes_and_slashes": [
         ("-7", "‑7"), ("-7", "﹣7"), ("-7", "－7"), ("3-x", "3‐x"), (r"\frac{1}{2}", "1⁄2"), ("2.5", "2 1∕2"), ("3:4", "3∶4"),
@@ -91,6 +92,8 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
     ],
     "dashes_and_slashes": [("7", "‑7"), ("-7", "7‑"), ("12", "1⁄2"), ("3:4", "4∶3"), ("34", "3∶4"), (r"\frac{3}{4}", "3∶4")],
     "choices_with_text": [
+        ("B", "(B) + 1"), ("(B)", "(B), 99"), ("B", "(B) - 1"), ("B", r"(B) \cup 7"),
+        ("(B)", r"(B) \cdot 2"), ("B", "(B)(7)"), ("B", "B) = 7"), ("B", "B: > 7"),
         ("B", r"\text{A) } 7"), ("B", "B7"), ("B", "B=7"), ("B", "7 (B)"), ("B", r"\text{B) } 7 \text{ or C) } 8"),
         ("B", r"\text{(B) 7, (C) 8}"), ("B", r"\text{B) is wrong}"), ("B", r"\text{not B) } 7"),
         ("B", r"\text{A or B) } 7"), ("B", r"\text{B) perhaps}"), ("B", r"\text{B) 7?}"),
