@@ -119,7 +119,7 @@ def advantages_of(algorithm: Algorithm, turns: Sequence[Turn]) -> Advantages:
 
     Raises:
         AlgorithmError: it is something else than `Advantages`, is not one value per turn (or per token where it names those
-            of tokens), a value is not finite, or a critic is left without returns.
+            of tokens), a value is not finite where there is no critic, or a critic is left without returns.
     """
     found, told = algorithm.advantages(turns), f"{type(algorithm).__name__}.advantages()"
     if not isinstance(found, Advantages):
@@ -132,7 +132,7 @@ def advantages_of(algorithm: Algorithm, turns: Sequence[Turn]) -> Advantages:
             raise AlgorithmError(
                 f"{told} must name one of `{part}` for each of {len(turns)} turns, in their order, not {len(each)}"
             )
-    if not np.isfinite(np.asarray(found.values, dtype=float)).all():
+    if not algorithm.critic and not np.isfinite(np.asarray(found.values, dtype=float)).all():  # of a critic the guards tell
         raise AlgorithmError(
             f"{told} must return finite `values`, not {found.values}: leave turns without a reward out of `kept`"
         )
