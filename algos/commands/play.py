@@ -31,7 +31,7 @@ def command(
         env: id of the contest; "module:Name-v0" imports the module first.
         players: who plays, in the order of the seats; one name is everybody's. Whatever `agon agents` lists, human among them;
             run:FOLDER, the policies that a run has trained, each in its seat; run:FOLDER/NAME, one of them.
-        seed: the same seed is the same contest.
+        seed: the same seed is the same contest, in which players that leave something to chance do the same again.
         env_options: options of the contest, each name=value.
         save: append the transcript to this file.
     """
@@ -48,6 +48,9 @@ def command(
     except (TypeError, ValueError) as error:  # an option that the contest does not take
         raise ConfigError(str(error)) from error
     seated = seat_players(players, contest)
+    for seat, agent in enumerate(seated.values()):
+        if callable(begin := getattr(agent, "seed", None)):
+            begin(seed * len(seated) + seat)
     view = ContestView(Console(highlight=False), contest)
     first, info = contest.reset(seed=seed)
     view.opening(info)

@@ -115,6 +115,17 @@ class Strict(agon_env.Contest):
         return {"speaker": 1.0}
 
 
+def test_the_seed_is_also_that_of_the_players(tmp_path: Path) -> None:
+    said = []
+    for number, seed in enumerate("001"):
+        args = ["play", "ArithmeticDuel-v0", "--players", "random", "--seed", seed, "--save", str(tmp_path / str(number))]
+        assert cli.run(args) == 0
+        (transcript,) = load(tmp_path / str(number))
+        said.append([event.text for event in transcript.events])
+    assert said[0] == said[1]
+    assert said[0][0] != said[2][0]
+
+
 def test_refused_moves_are_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     agon_env.register("tests/Strict-v0", Strict)
     try:
