@@ -29,47 +29,29 @@ from algos.playing.policies import make_policy
 from algos.statistics import bootstrap
 from algos.training.run import Run
 
-SMALL = replace(
-    TINY,
-    swap_roles=False,
-    problems=4,
-    lora_rank=16,
-    lora_alpha=32,
-    optim=OptimConfig(learning_rate=3e-3, schedule="linear"),
-    imitation=Imitation(steps=14),
-    steps=14,
-    eval_problems=0,
-)
-STILL = replace(SMALL, opponent="pool:recent", pool_size=1, snapshot_every=1000)
-"""The rival stands still: the one snapshot is taken before the first step."""
+OPTIM = OptimConfig(learning_rate=3e-3, schedule="linear")
+SMALL = replace(TINY, swap_roles=False, problems=4, lora_rank=16, lora_alpha=32, optim=OPTIM, steps=14, eval_problems=0)
+STILL: dict[str, Any] = {"opponent": "pool:recent", "pool_size": 1, "snapshot_every": 1000}
+"""The other stands still: the one snapshot is taken before the first step."""
+
+
+def small(env: str, *options: str, **changes: Any) -> TrainConfig:
+    """Return how to train on a contest with these options."""
+    return replace(SMALL, env=env, env_options=options, **{"imitation": Imitation(14)} | changes)
+
+
 Game = Literal["debate", "prover-verifier", "proposer-solver", "taboo", "negotiation"]
 GAMES: dict[Game, TrainConfig] = {
-    "debate": replace(
-        SMALL,
-        env="Debate-v0",
-        env_options=("reward=zero_sum", "difficulty=3", "rounds=1"),
-        max_tokens=32,
-        imitation=Imitation(steps=16, player="oracle"),
+    "debate": small(
+        "Debate-v0", "reward=zero_sum", "difficulty=3", "rounds=1", max_tokens=32, imitation=Imitation(16, "oracle")
     ),
-    "prover-verifier": replace(SMALL, env="ProverVerifier-v0", env_options=("reward=outcome", "difficulty=2"), max_tokens=24),
-    "proposer-solver": replace(
-        STILL,
-        env="ProposerSolver-v0",
-        env_options=("reward=outcome", "problems=chains"),
-        max_tokens=80,
-        imitation=Imitation(steps=100),
-        steps=32,
+    "prover-verifier": small("ProverVerifier-v0", "reward=outcome", "difficulty=2", max_tokens=24),
+    "proposer-solver": small(
+        "ProposerSolver-v0", "reward=outcome", "problems=chains", max_tokens=80, imitation=Imitation(100), steps=32, **STILL
     ),
-    "taboo": replace(
-        SMALL, env="AdversarialTaboo-v0", env_options=("reward=outcome", 'words=["1", "2", "3", "4"]'), max_tokens=10
-    ),
-    "negotiation": replace(
-        STILL,
-        env="Negotiation-v0",
-        env_options=("reward=outcome", "most=1", "rounds=1"),
-        max_tokens=10,
-        imitation=Imitation(steps=40),
-        steps=20,
+    "taboo": small("AdversarialTaboo-v0", "reward=outcome", 'words=["1", "2", "3", "4"]', max_tokens=10),
+    "negotiation": small(
+        "Negotiation-v0", "reward=outcome", "most=1", "rounds=1", max_tokens=10, imitation=Imitation(40), steps=20, **STILL
     ),
 }
 """Game → how it is trained on: the smallest form of each, with `problems` × `group_size` contests a step."""
