@@ -1,9 +1,18 @@
-"""`Learner`: the four verbs between an algorithm and whatever does the work; `LocalLearner` does it here, in torch.
+"""`Learner`: what stands between an algorithm and whatever does the work; `LocalLearner` does it here, in torch.
 
-sample(policy, prompts)            tokens
+Four verbs train a policy:
+
+sample(requests)                   tokens, of one policy or of several
 forward_backward(policy, batch)    a gradient, added to what the policy has accumulated
 optim_step(policy)                 the update
 save(policy, folder)               the policy as files
+
+A run asks for four things besides:
+
+logprobs(policy, rows)             scores without a gradient: for metrics, guards and the correction of samplers
+drop_gradient(policy)              an update that is not sound is left out
+state_dict(policy)                 a checkpoint
+load_state_dict(policy, state)     the way back
 """
 
 from __future__ import annotations
@@ -44,7 +53,7 @@ class NoGradient(RuntimeError):
 
 
 class Learner(Protocol):
-    """What an algorithm needs done. Implementations may be elsewhere: only ids, numbers and names cross."""
+    """What a run needs done. Implementations may be elsewhere: only ids, numbers and names cross."""
 
     loss: LossConfig
     optim: OptimConfig
@@ -98,7 +107,7 @@ def check_lengths(loss: LossConfig, optim: OptimConfig, *, total_steps: int | No
 
 
 class LocalLearner(Learner):
-    """The four verbs on this machine: one frozen base, an adapter and an optimiser for each policy."""
+    """A learner on this machine: one frozen base, an adapter and an optimiser for each policy."""
 
     def __init__(
         self,

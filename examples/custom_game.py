@@ -1,8 +1,9 @@
-"""A game of your own in less than 40 lines: two players split a pile of coins, and both must say the same split.
+"""A game of your own in less than 40 lines: two players split a pile of coins, if they agree on it.
 
-python examples/custom_game.py          # check the rules, play, and train two policies on it for a few steps
+python examples/custom_game.py          # check the rules, play, and train two policies on it: they learn to come to a deal
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,10 @@ import numpy as np
 import agon_env
 from agon_env import Contest
 from agon_env.errors import InvalidMove
+from algos.config import TINY
+from algos.imitation import Imitation
+from algos.learner import OptimConfig
+from algos.trainer import train
 
 
 class SplitTheCoins(Contest):
@@ -29,18 +34,21 @@ class SplitTheCoins(Contest):
         """Tell a player what it must decide."""
         if role == "proposer":
             return f"There are {self.coins} coins. How many do you keep? Answer with a number."
-        return f"There are {self.coins} coins. Your rival keeps {self.kept}. Do you accept? Answer yes or no."
+        return f"There are {self.coins} coins. Your rival keeps {self.kept}. Do you accept? Answer 1 for yes, 0 for no."
 
     def apply(self, role: str, text: str) -> str:
         """Read the proposal, or the verdict on it."""
-        if role == "responder":
-            self.accepted = "yes" in text.lower()
-            return "yes" if self.accepted else "no"
-        number = re.search(r"[0-9]+", text)
-        if number is None or number[0] not in map(str, range(self.coins + 1)):
-            raise InvalidMove(f"say a number from 0 to {self.coins}")
-        self.kept = int(number[0])
+        number, legal = re.search(r"[0-9]+", text), self.legal_texts(role)
+        if number is None or number[0] not in legal:
+            raise InvalidMove(f"say a number from 0 to {legal[-1]}")
+        if role == "proposer":
+            self.kept = int(number[0])
+        self.accepted = role == "responder" and number[0] == "1"
         return number[0]
+
+    def legal_texts(self, role: str) -> list[str]:
+        """Name the moves, from which a random player draws."""
+        return [str(number) for number in range(self.coins + 1 if role == "proposer" else 2)]
 
     def score(self) -> dict[str, float | None]:
         """Pay each player its share of the coins, if there is a deal."""
@@ -55,5 +63,9 @@ if __name__ == "__main__":
     env = agon_env.make("examples/SplitTheCoins-v0")
     env.reset(seed=0)
     env.step("I keep 1.")
-    env.step("Yes!")
+    env.step("1, I accept.")
     print(env.render())
+    few = {"steps": 8, "problems": 4, "max_tokens": 8, "eval_problems": 64}
+    # The embedded model has never read of coins: before it competes it is shown legal moves, drawn at random.
+    taught = {"imitation": Imitation(steps=10), "optim": OptimConfig(learning_rate=3e-3)}
+    train(dataclasses.replace(TINY, env="examples/SplitTheCoins-v0", **few, **taught))

@@ -4,11 +4,17 @@ import ast
 import io
 import json
 import os
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from agents.policy import LLMPolicy
+from algos.learner import LocalLearner
+from algos.types import Stats
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LONGER = {"train_kuhn_poker.py": 125, "train_game.py": 150}
@@ -132,7 +138,48 @@ def test_custom_agent(tmp_path: Path) -> None:
 
 
 def test_custom_game(tmp_path: Path) -> None:
-    assert "[outcome] completed" in run("custom_game.py", cwd=tmp_path)
+    shown = run("custom_game.py", cwd=tmp_path)
+    assert "> I keep 1." in shown
+    assert "[outcome] completed; rewards {'alice': 0.125, 'bob': 0.875}" in shown  # 1 and 7 of 8 coins
+    assert "mean score of the responder" in shown
+    folder = tmp_path / "runs" / "examples_SplitTheCoins-v0-competitive_grpo-seed0"
+    steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [step["alice/rows"] > 0 and step["bob/rows"] > 0 for step in steps] == [True] * 8
+    judged = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    assert judged["after"]["forfeits"] < judged["before"]["forfeits"]
+    assert judged["after"]["answer_pass1"] > judged["before"]["answer_pass1"] + 0.2
+
+
+def test_training_loop(tmp_path: Path) -> None:
+    small = ["--steps", "3", "--problems", "2", "--group-size", "4", "--max-tokens", "32"]
+    shown = run("training_loop.py", *small, cwd=tmp_path).splitlines()
+    paid = [re.fullmatch(r"step (\d)  alice, (\w+): (\d\.\d\d)  bob, (\w+): (\d\.\d\d)", line) for line in shown]
+    assert [found and (found[1], found[2], found[4]) for found in paid] == [
+        ("0", "drafter", "challenger"),
+        ("1", "challenger", "drafter"),
+        ("2", "drafter", "challenger"),
+    ]
+    assert sum(float(found[3]) + float(found[5]) for found in paid if found) > 0
+    assert shown == run("training_loop.py", *small, cwd=tmp_path).splitlines()  # the same seed, the same run
+
+
+def test_the_training_loop_moves_both_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: dict[str, float] = {}
+    step = LocalLearner.optim_step
+
+    def watch(learner: LocalLearner, policy: LLMPolicy) -> Stats:
+        stats = step(learner, policy)
+        moved[policy.name] = stats["grad_norm"]
+        return stats
+
+    monkeypatch.setattr(LocalLearner, "optim_step", watch)
+    runpy.run_path(str(EXAMPLES / "training_loop.py"))["main"](steps=1, problems=4, max_tokens=32)
+    assert set(moved) == {"alice", "bob"}
+    assert min(moved.values()) > 0
+
+
+def test_the_training_loop_takes_60_lines_or_fewer() -> None:
+    assert len((EXAMPLES / "training_loop.py").read_text(encoding="utf-8").splitlines()) <= 60
 
 
 def test_the_custom_game_takes_40_lines_or_fewer() -> None:
