@@ -43,7 +43,7 @@ class AdapterSpec:
     rank: int = 32
     """Rank of the two factors."""
     alpha: float | None = None
-    """The update is scaled by alpha / rank; None is 2 · rank."""
+    """The update is scaled by alpha / rank; None is the rank, so that it is not."""
     target_modules: str | tuple[str, ...] = "all-linear"
     """Names of the linear layers that are adapted; "all-linear" takes every one but the output head."""
 

@@ -74,7 +74,7 @@ class Adapters:
         self._check_new(name)
         config = LoraConfig(
             r=spec.rank,
-            lora_alpha=2 * spec.rank if spec.alpha is None else spec.alpha,  # type: ignore[arg-type]  # a float will do
+            lora_alpha=spec.rank if spec.alpha is None else spec.alpha,  # type: ignore[arg-type]  # a float will do
             target_modules=self._targets(spec.target_modules),
             lora_dropout=0.0,
             bias="none",

@@ -105,7 +105,7 @@ class SharedBase:
         Args:
             name: names the adapter; None or "base" is the frozen model without any.
             rank: of the LoRA factors.
-            alpha: the update is scaled by alpha / rank; None is 2 · rank.
+            alpha: the update is scaled by alpha / rank; None is the rank, so that it is not.
             target_modules: what is adapted.
             seed: of the adapter's start and of the player's stream of samples. Default: follows from the name,
                 so that two policies do not start alike.

@@ -143,7 +143,7 @@ def learn_ranked(budget: int | None) -> tuple[list[np.ndarray], list[int]]:
 def learn(ranks: Ranks | None, budget: int | None) -> tuple[list[np.ndarray], list[int]]:
     """Return the adapter after 20 steps on rows of very different lengths, and the micro-batches of each made by this rank."""
     base = SharedBase.load("embedded", device="cpu")
-    policy = base.policy("alice", rank=8, seed=1)
+    policy = base.policy("alice", rank=8, alpha=16, seed=1)
     optim = OptimConfig(learning_rate=1e-3, token_budget=budget)
     learner = LocalLearner(base, optim=optim) if ranks is None else RankedLearner(base, ranks=ranks, optim=optim)
     pieces = []

@@ -211,4 +211,4 @@ def test_the_saved_configuration_is_json_with_sorted_targets(base: SharedBase, t
     base.save("alice", tmp_path / "a")
     config = json.loads((tmp_path / "a" / "adapter_config.json").read_text())
     assert config["target_modules"] == sorted(config["target_modules"])
-    assert (config["r"], config["lora_alpha"], config["inference_mode"]) == (4, 8, True)
+    assert (config["r"], config["lora_alpha"], config["inference_mode"]) == (4, 4, True)

@@ -12,8 +12,10 @@ import pytest
 from rich.console import Console
 
 import agents
+from agents.shared_base import SharedBase
 from agon_env.errors import NameNotFound
 from algos.config import TrainConfig, load_config
+from algos.playing.policies import make_policy
 from algos.trainer import train
 from algos.training.console import RunConsole
 from algos.training.trained import adapter_folders, load_trained
@@ -56,3 +58,11 @@ def test_the_registry_of_players_says_how_those_of_a_run_are_loaded(run: Path) -
         NameNotFound, match=r"no player 'run'\. The policies of a run are loaded by algos\.training\.trained\.load_trained"
     ):
         agents.make(f"run:{run}")
+
+
+def test_a_policy_made_by_hand_is_scaled_as_one_of_a_run() -> None:
+    base = SharedBase.load("embedded")
+    base.policy("by_hand")
+    make_policy(base, "of_a_run", TrainConfig())
+    one, other = (base.adapters.spec(name) for name in ("by_hand", "of_a_run"))
+    assert (one.rank, one.alpha) == (other.rank, other.alpha) == (32, 32)
