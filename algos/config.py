@@ -106,7 +106,7 @@ class TrainConfig:
     update: Literal["all", "last"] = "all"
     """Which turns train: those of all roles, or of the last one only (the challenger)."""
     swap_roles: bool = True
-    """Competitive and cooperative algorithms: rotate the seats every step."""
+    """Competitive and cooperative algorithms: rotate the seats every step. With all: rotate them for the judge too."""
     discount: float = 1.0
     """REINFORCE: what a reward is worth one turn of the player earlier."""
     baseline_decay: float = 0.9
