@@ -35,7 +35,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module, accept in {
         registration: registration._accept_plugin,
         agents.registry: agents.registry._accept,
-        algorithm_registry: algorithm_registry._accept,
+        algorithm_registry: algorithm_registry.register,
     }.items():
         monkeypatch.setattr(module, "_plugins", Plugins(module._plugins.group, accept))
     registries: list[dict] = [agon_env.registry, gymnasium.registry, agents.registry._entries, algorithm_registry.ALGORITHMS]
