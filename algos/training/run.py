@@ -10,7 +10,6 @@ One step, of `problems` × `group_size` × `answers` contests:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -274,13 +273,12 @@ class Run:
             ) from error
 
     def _sample(self, requests: Sequence[Request]) -> list[list[Completion]]:
-        verbs = {id(learner): learner.sample for learner in self.learners.values()}
-        places: defaultdict[int, list[int]] = defaultdict(list)
-        for place, request in enumerate(requests):
-            places[id(self.learners.get(request.policy.name))].append(place)  # an opponent has none
+        learners = [self.learners.get(request.policy.name) for request in requests]  # an opponent has none
         found: dict[int, list[Completion]] = {}
-        for learner, own in places.items():
-            found |= zip(own, verbs.get(learner, sample_many)([requests[place] for place in own]), strict=True)
+        for learner in {id(one): one for one in learners}.values():
+            sample = sample_many if learner is None else learner.sample
+            own = [place for place, one in enumerate(learners) if one is learner]
+            found |= zip(own, sample([requests[place] for place in own]), strict=True)
         return [found[place] for place in range(len(requests))]
 
 
