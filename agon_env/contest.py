@@ -161,7 +161,8 @@ class Contest:
 
     def next_role(self) -> str | None:
         """Return who speaks next, None when the contest is over. Default: everyone in turn, `rounds` times."""
-        return self.roles[self.turn % len(self.roles)] if self.turn < self.rounds * len(self.roles) else None
+        roles, turn = self.roles, self.turn
+        return roles[turn % len(roles)] if turn < self.rounds * len(roles) else None
 
     def details(self) -> dict[str, Any]:
         """Return facts about this contest for `info` and the transcript (plain JSON values, nothing secret)."""
@@ -265,10 +266,10 @@ class Contest:
             self._require_reset("step")
             reason = self.outcome.reason if self.outcome else "it could not be scored"
             raise EpisodeOver(f"{self._name} has ended ({reason}); call reset() before the next step()")
-        text = action.text if isinstance(action, Action) else action
-        if not isinstance(text, str):
-            raise TypeError(f"an action must be a str or an Action, not {type(text).__name__}; to pass, play an empty text")
-        return action
+        if isinstance(action, str) or (isinstance(action, Action) and isinstance(action.text, str)):
+            return action
+        wrong = action.text if isinstance(action, Action) else action
+        raise TypeError(f"an action must be a str or an Action, not {type(wrong).__name__}; to pass, play an empty text")
 
     def step(self, action: str | Action) -> StepResult:
         """Play one action for the player to move.
@@ -280,51 +281,58 @@ class Contest:
         Raises:
             ResetNeeded, EpisodeOver, TypeError: see `check_action`; nothing changes.
         """
-        ending = self.advance(self.check_action(action))
-        return self.conclude(ending, self.score() if ending is not None and ending.scored else None)
+        result = self.advance(self.check_action(action))
+        if isinstance(result, Ending):
+            return self.conclude(result, self.score() if result.scored else None)
+        return result
 
-    def advance(self, action: str | Action) -> Ending | None:
+    def advance(self, action: str | Action) -> StepResult | Ending:
         """Play an action that `check_action` returned, but leave a contest that ends by it without its outcome.
 
-        `conclude` must follow. Apart from each other they let many contests be scored together, see `VectorContest`.
-
         Returns:
-            How the contest ends; None if it goes on.
+            What `step` returns, if the contest goes on. Otherwise how it ends, and `conclude` must follow: apart from each
+            other they let many contests be scored together, see `VectorContest`.
         """
         role: str = self._role  # type: ignore[assignment]  # check_action has seen to it
-        if not isinstance(action, str) and isinstance(action, NoMove):
+        if isinstance(action, str):
+            text, cut = action, False
+        elif isinstance(action, NoMove):
             return self._give_up(role, action)
-        text, cut = (action, False) if isinstance(action, str) else (action.text, bool(action.truncated))
+        else:
+            text, cut = action.text, bool(action.truncated)
         chars = len(text)
         if chars > self.max_chars:
             text, cut = text[: self.max_chars], True
         if cut != (role in self.cut_roles):
             self.cut_roles ^= {role}
-        extracted, complaint = self._play(role, text, cut)
-        self._transcript.events.rows.append(
-            (self.turn, self.player_of[role], role, text, cut, chars, extracted, complaint, tuple(self.visible_to(role)))
-        )
-        ending = self._ending_after(role, complaint)
-        if ending is None:
-            self._ask(complaint)
+        extracted: str | None = None
+        complaint: str | None = None
+        if cut and self.on_truncated == "forfeit":
+            complaint = "the text was cut off"
         else:
+            try:
+                extracted = self.apply(role, text)
+            except InvalidMove as move:
+                complaint = str(move) or "invalid move"
+        row = (self.turn, self.player_of[role], role, text, cut, chars, extracted, complaint, tuple(self.visible_to(role)))
+        self._transcript.events.flat.extend(row)
+        ending = self._ending_after(role, complaint)
+        if ending is not None:
             self._role = None
-        return ending
+            return ending
+        return self._ask(complaint), self._unpaid.copy(), False, False, self._info(row)
 
-    def conclude(self, ending: Ending | None, scores: Mapping[str, Reward] | None) -> StepResult:
-        """Return what `step` returns for the action that `advance` has played.
+    def conclude(self, ending: Ending, scores: Mapping[str, Reward] | None) -> StepResult:
+        """Return what `step` returns for the action by which the contest ends.
 
         Args:
             ending: what `advance` returned.
             scores: what `score` or `score_all` says, if the ending is `scored`.
         """
-        if ending is not None:
-            self._end(ending.reason, offender=ending.offender, given=scores)
-        info = self._info(self._transcript.events.rows[-1])
-        if ending is None or self.outcome is None:
-            return self.observe(), self._unpaid.copy(), False, False, info
+        self._end(ending.reason, offender=ending.offender, given=scores)
         cut_short = ending.aborted or ending.reason == "max_turns"
-        return None, dict(self.outcome.rewards), not cut_short, cut_short, info
+        outcome: Outcome = self.outcome  # type: ignore[assignment]  # the end has just been told
+        return None, dict(outcome.rewards), not cut_short, cut_short, self._info(self._transcript.events.last_row())
 
     def fork(self) -> Self:
         """Return an independent copy that goes on from here as this contest would; what is read-only is shared."""
@@ -399,7 +407,7 @@ class Contest:
     def _give_up(self, role: str, move: NoMove) -> Ending:
         """Record that `role` has no action, and return how the contest ends by it."""
         complaint = NO_MOVE + move.reason
-        self._transcript.events.rows.append(
+        self._transcript.events.flat.extend(
             (self.turn, self.player_of[role], role, "", False, 0, None, complaint, tuple(self.visible_to(role)))
         )
         self._role = None
@@ -407,16 +415,7 @@ class Contest:
             Ending(f"forfeit: {complaint}", offender=role) if move.forfeits else Ending(f"aborted: {complaint}", aborted=True)
         )
 
-    def _play(self, role: str, text: str, cut: bool) -> tuple[str | None, str | None]:
-        """Return what was extracted and, for an invalid move, the complaint."""
-        if cut and self.on_truncated == "forfeit":
-            return None, "the text was cut off"
-        try:
-            return self.apply(role, text), None
-        except InvalidMove as move:
-            return None, str(move) or "invalid move"
-
-    def _ask(self, complaint: str | None) -> None:
+    def _ask(self, complaint: str | None) -> Observation:
         """Show the role to move its prompt; it is computed here alone, once a turn."""
         role: str = self._role  # type: ignore[assignment]  # nobody is asked after the end
         player = self.player_of[role]
@@ -424,6 +423,7 @@ class Contest:
         if complaint is not None:
             shown = replace(shown, messages=_again(shown.messages, complaint))
         self._asked = self._shown[player] = shown
+        return shown
 
     def _end(self, reason: str, *, offender: str | None, given: Mapping[str, Reward] | None) -> None:
         scores: dict[str, Reward] = dict.fromkeys(self.roles)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 Row: TypeAlias = tuple[int, str, str, str, bool, int, str | None, str | None, tuple[str, ...]]
 """The fields of an `Event`, in their order."""
@@ -27,36 +27,49 @@ class Event(NamedTuple):
     visible_to: tuple[str, ...]
 
 
+_WIDTH = len(Event._fields)
+
+
 class Events(Sequence[Event]):
     """The events of a contest; equal to any sequence of the same events.
 
-    They are held as plain tuples, which alone Python's garbage collector drops from its lists: thousands of contests of
-    many turns would make each of its searches for cycles go through every event.
+    Their fields are held one after another in a flat list, so that an event is no object by itself: an object each would
+    make Python search for cycles the more often, and through all of them, the more contests there are.
     """
 
-    __slots__ = ("rows",)
+    __slots__ = ("flat",)
 
-    def __init__(self, events: Iterable[Event | Row] = ()) -> None:
+    def __init__(self, events: Iterable[Event] = ()) -> None:
         """Hold these events."""
-        self.rows: list[Row] = [_row(event) for event in events]
-        """What a contest appends to."""
+        self.flat: list[Any] = (
+            events.flat.copy() if isinstance(events, Events) else [field for event in events for field in event]
+        )
+        """The fields of all events; a contest extends it by a `Row`."""
 
     def append(self, event: Event) -> None:
         """Add an event at the end."""
-        self.rows.append(_row(event))
+        self.flat.extend(event)
+
+    def last_row(self) -> Row:
+        """Return the fields of the last event."""
+        return tuple(self.flat[-_WIDTH:])
 
     @overload
     def __getitem__(self, index: int) -> Event: ...
     @overload
     def __getitem__(self, index: slice) -> Events: ...
     def __getitem__(self, index: int | slice) -> Event | Events:
-        return Events(self.rows[index]) if isinstance(index, slice) else Event._make(self.rows[index])
+        if isinstance(index, slice):
+            return Events(list(self)[index])
+        start = _WIDTH * range(len(self))[index]
+        return Event._make(self.flat[start : start + _WIDTH])
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.flat) // _WIDTH
 
     def __iter__(self) -> Iterator[Event]:
-        return map(Event._make, self.rows)
+        fields = iter(self.flat)
+        return map(Event, *[fields] * _WIDTH)
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
@@ -65,7 +78,3 @@ class Events(Sequence[Event]):
 
     def __repr__(self) -> str:
         return repr(list(self))
-
-
-def _row(event: Event | Row) -> Row:
-    return tuple(event)  # type: ignore[return-value]  # mypy does not know the types of its items

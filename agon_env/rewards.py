@@ -47,8 +47,8 @@ class RewardRule(Protocol):
 
 def total(components: Mapping[str, Reward]) -> Reward:
     """Sum the components of one reward; None as soon as one of them is missing."""
-    values = list(components.values())
-    return None if any(value is None for value in values) else float(sum(v for v in values if v is not None))
+    known = [value for value in components.values() if value is not None]
+    return float(sum(known)) if len(known) == len(components) else None
 
 
 def rival_score(scores: Scores, role: str) -> Reward:

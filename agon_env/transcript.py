@@ -136,7 +136,7 @@ class Transcript:
         return "\n\n".join(parts)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Transcript:
-        return Transcript(self.header, Events(self.events.rows), self.outcome)  # the records themselves never change
+        return Transcript(self.header, Events(self.events), self.outcome)  # the records themselves never change
 
 
 def load(path: str | Path) -> list[Transcript]:

@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -81,6 +81,8 @@ class Observation:
     """The part that this player has in this contest, for example "drafter"."""
     messages: tuple[Message, ...]
     """The conversation so far, in chat format. Empty for a player that has not been asked yet."""
+    _held: ClassVar[Any]
+    """What the slot of `messages` holds: one text of the user, or the messages."""
 
     def __init__(self, player: str, role: str, messages: str | Iterable[Message] = ()) -> None:
         """Hold what `player` sees; a text is short for one message of the user."""
@@ -91,7 +93,7 @@ class Observation:
     @property
     def text(self) -> str:
         """The contents of all messages as one string, separated by blank lines."""
-        held = _held(self)
+        held = self._held
         return held if isinstance(held, str) else "\n\n".join([message["content"] for message in held])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Observation:
@@ -99,7 +101,7 @@ class Observation:
 
 
 def _messages(observation: Observation) -> tuple[Message, ...]:
-    held = _held(observation)
+    held = observation._held
     if isinstance(held, str):
         return ({"role": "user", "content": held},)
     return tuple([message.copy() for message in held])
@@ -107,7 +109,7 @@ def _messages(observation: Observation) -> tuple[Message, ...]:
 
 # `messages` is a field like any other to ==, repr, replace and pickle, but what its slot holds is never given away.
 _set_player, _set_role, _hold = (vars(Observation)[name].__set__ for name in ("player", "role", "messages"))
-_held: Callable[[Observation], str | tuple[Message, ...]] = vars(Observation)["messages"].__get__
+setattr(Observation, "_held", vars(Observation)["messages"])  # noqa: B010 - mypy takes a slot for a value of its type
 setattr(Observation, "messages", property(_messages, _hold))  # noqa: B010 - mypy allows no assignment to a field
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agon_env.contest import Contest, Ending, StepResult
@@ -11,7 +11,7 @@ from agon_env.errors import Error
 from agon_env.types import Action, Observation, Outcome, Reward
 
 MANY = 64
-"""With more actions in a step, Python's search for cycles waits until they are played."""
+"""While more contests than these begin, move or are concluded, Python's search for cycles waits."""
 
 
 class VectorContest:
@@ -34,7 +34,7 @@ class VectorContest:
         self.envs: tuple[Contest, ...] = tuple(envs)
         if len({id(env) for env in self.envs}) < len(self.envs):
             raise Error("the same contest is given twice; use env.fork() for a copy")
-        self._numbers = range(len(self.envs))
+        self._numbered: dict[int, Contest] = dict(enumerate(self.envs))
         bases = {base for kind in {type(env) for env in self.envs} for base in kind.__mro__}
         self._look_ahead = any("begin_scores" in vars(base) for base in bases - {Contest})
 
@@ -66,11 +66,20 @@ class VectorContest:
         each_option = (
             [options] * len(self) if options is None or isinstance(options, Mapping) else self._per_env("options", options)
         )
-        return {i: env.reset(seed=each_seed[i], options=each_option[i]) for i, env in enumerate(self.envs)}
+        paused = len(self) > MANY and _pause_search()
+        try:
+            return {i: env.reset(seed=each_seed[i], options=each_option[i]) for i, env in enumerate(self.envs)}
+        finally:
+            if paused:
+                gc.enable()
 
     def pending(self) -> dict[int, Observation]:
         """Return the observations that wait for an action, by index; empty when all contests are over."""
-        return {i: env.observe() for i, env in enumerate(self.envs) if not env.done}
+        waiting = {}
+        for index, contest in self._numbered.items():
+            if contest._role is not None or not contest.done:  # the first tells at no cost of most
+                waiting[index] = contest.observe()
+        return waiting
 
     def step(self, actions: Mapping[int, str | Action]) -> dict[int, StepResult]:
         """Play one action in each of the named contests; the others wait.
@@ -84,72 +93,62 @@ class VectorContest:
             ResetNeeded, EpisodeOver, TypeError: one of the actions can't be played. In each of these cases no
                 contest has moved.
         """
-        if not isinstance(actions, (dict, Mapping)):  # a dict is known at once
+        if type(actions) is not dict and not isinstance(actions, Mapping):  # a dict is known at once
             raise TypeError(
                 "step takes a mapping from the index of a contest to its action, for example "
                 f"dict(zip(contests.pending(), texts)), not a {type(actions).__name__}"
             )
-        envs, numbers = self.envs, self._numbers
-        changed: dict[int, str | Action] = {}  # by a game that overrides check_action
-        for index, action in actions.items():
-            if index not in numbers:
-                raise Error(f"there is no contest {index!r}; they are numbered 0 to {len(self) - 1}")
+        contests = self._numbered
+        results: dict[int, Any] = {}  # first what is played, then what came of it
+        for index in actions:
             try:
-                checked = envs[index].check_action(action)
+                contest = contests[index]
+            except KeyError:
+                raise Error(f"there is no contest {index!r}; they are numbered 0 to {len(self) - 1}") from None
+            try:
+                results[index] = contest.check_action(actions[index])
             except (Error, TypeError) as error:
                 error.add_note(f"This is about contest {index} of {len(self)}; none of them has moved.")
                 raise
-            if checked is not action:
-                changed[index] = checked
-        if changed:
-            actions = {**actions, **changed}
-        results, endings = (self._advance if len(actions) <= MANY else self._advance_many)(actions)
-        return self._conclude(actions, results, endings) if endings or self._look_ahead else results
-
-    def _conclude(
-        self, actions: Mapping[int, str | Action], results: dict[int, StepResult], endings: Mapping[int, Ending]
-    ) -> dict[int, StepResult]:
-        """Score the contests of a class that end by these actions in one call, so that answers are verified side by side."""
-        if self._look_ahead:
-            for cls, indices in self._by_class(results).items():
-                cls.begin_scores([self.envs[index] for index in indices])
-        if not endings:
-            return results
-        scores: dict[int, Mapping[str, Reward]] = {}
-        for cls, indices in self._by_class(index for index, ending in endings.items() if ending.scored).items():
-            scores |= zip(indices, cls.score_all([self.envs[index] for index in indices]), strict=True)
-        results |= {index: self.envs[index].conclude(ending, scores.get(index)) for index, ending in endings.items()}
-        return {index: results[index] for index in actions}
-
-    def _advance(self, actions: Mapping[int, str | Action]) -> tuple[dict[int, StepResult], dict[int, Ending]]:
-        """Play the actions; return what the contests that go on have to say, and how the others end."""
-        envs = self.envs
-        results: dict[int, StepResult] = {}
-        endings: dict[int, Ending] = {}
-        for index, action in actions.items():
-            env = envs[index]
-            ending = env.advance(action)
-            if ending is None:
-                results[index] = env.conclude(None, None)
-            else:
-                endings[index] = ending
-        return results, endings
-
-    def _advance_many(self, actions: Mapping[int, str | Action]) -> tuple[dict[int, StepResult], dict[int, Ending]]:
-        """Advance; what thousands of turns make lives on, so that amid them Python's searches for cycles find nothing."""
-        if not gc.isenabled():
-            return self._advance(actions)
-        gc.disable()
+        over = self._look_ahead
+        paused = len(results) > MANY and _pause_search()
         try:
-            return self._advance(actions)
+            for index in results:
+                results[index] = result = contests[index].advance(results[index])
+                if isinstance(result, Ending):
+                    over = True
         finally:
-            gc.enable()
+            if paused:
+                gc.enable()
+        if over:
+            self._conclude(results)
+        return results
 
-    def _by_class(self, indices: Iterable[int]) -> dict[type[Contest], list[int]]:
-        classes: dict[type[Contest], list[int]] = {}
-        for index in indices:
-            classes.setdefault(type(self.envs[index]), []).append(index)
-        return classes
+    def _conclude(self, results: dict[int, Any]) -> None:
+        """Put what `step` returns in the place of every `Ending`; the contests of a class are scored in one call.
+
+        So their answers are verified side by side.
+        """
+        envs = self.envs
+        ended: dict[type[Contest], list[int]] = {}
+        going_on: dict[type[Contest], list[int]] = {}
+        for index, result in results.items():
+            (ended if isinstance(result, Ending) else going_on).setdefault(type(envs[index]), []).append(index)
+        if self._look_ahead:
+            for cls, indices in going_on.items():
+                cls.begin_scores([envs[index] for index in indices])
+        scores: dict[int, Mapping[str, Reward]] = {}
+        for cls, indices in ended.items():
+            if scored := [index for index in indices if results[index].scored]:
+                scores |= zip(scored, cls.score_all([envs[index] for index in scored]), strict=True)
+        paused = len(results) > MANY and _pause_search()
+        try:
+            for indices in ended.values():
+                for index in indices:
+                    results[index] = envs[index].conclude(results[index], scores.get(index))
+        finally:
+            if paused:
+                gc.enable()
 
     @property
     def done(self) -> bool:
@@ -170,3 +169,13 @@ class VectorContest:
         if isinstance(values, str) or len(values) != len(self):
             raise Error(f"{what} must hold one value per contest ({len(self)}), not {values!r}")
         return list(values)
+
+
+def _pause_search() -> bool:
+    """Stop Python's search for cycles, and return whether it was on.
+
+    What thousands of contests make in a step lives on, so that a search amid it finds nothing.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    return was_on

@@ -191,11 +191,9 @@ class ChangesOnInvalidMoves(Nim):
 
 
 class NeverForfeits(Nim):
-    def _play(self, role, text, cut):
-        extracted, complaint = super()._play(role, text, cut)
-        if complaint is not None:
-            self._invalid_in_a_row = -1
-        return extracted, complaint
+    def _ending_after(self, role, complaint):
+        self._invalid_in_a_row = -1
+        return super()._ending_after(role, complaint)
 
 
 class PaysTheWinnerAlone(Nim):

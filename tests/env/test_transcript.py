@@ -349,10 +349,14 @@ def test_a_contest_that_can_not_be_made_again_is_named(change):
 
 def test_copies_of_a_transcript_share_its_records(duel):
     duel.reset(seed=0)
-    duel.step("a")
+    text = "".join(["one ", "long ", "draft"])
+    duel.step(text)
     fork = duel.fork()
-    assert fork.transcript.events.rows is not duel.transcript.events.rows
-    assert fork.transcript.events.rows[0] is duel.transcript.events.rows[0]
+    assert fork.transcript.events == duel.transcript.events
+    assert fork.transcript.events[0].text is text
+    assert fork.transcript.header is duel.transcript.header
+    fork.step("b")
+    assert [len(env.transcript.events) for env in (fork, duel)] == [2, 1]
 
 
 def test_saving_does_not_read_the_file_again(tmp_path, monkeypatch):
@@ -370,11 +374,14 @@ def test_events_read_like_a_list(duel):
     duel.step("b")
     assert [event.text for event in events] == ["a", "b"]  # what is held grows with the contest
     assert events[-1].player == events[1:][0].player == "bob"
+    assert events[-1] == events[1] == events.last_row()
+    assert list(events[::-1]) == list(reversed(events))
     assert events == list(events) == duel.fork().transcript.events
     assert events != events[:1]
     assert events != "ab"
     assert repr(events) == repr(list(events))
     events.append(events[0])
     assert [event.role for event in reversed(events)] == ["drafter", "challenger", "drafter"]
-    with pytest.raises(IndexError):
-        events[3]
+    for outside in (3, -4):
+        with pytest.raises(IndexError):
+            events[outside]

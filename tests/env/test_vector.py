@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
+from contextlib import nullcontext
 from itertools import islice
 from typing import ClassVar
 
@@ -249,25 +250,75 @@ def test_contests_of_several_kinds_and_tasks_end_in_one_step():
     assert [contests.outcomes[i].scores["bob"] for i in (1, 2, 3)] == [0.0, 0.0, 1.0]
 
 
-class Breaks(Nim):
-    searching: ClassVar[list[bool]] = []
+class Watching(Nim):
+    """Notes whether Python searches for cycles."""
+
+    searching: ClassVar[dict[str, bool]] = {}
+
+    def note(self, when):
+        self.searching[when] = gc.isenabled()
+
+    def setup(self, rng, options):
+        self.note("reset")
+        super().setup(rng, options)
 
     def apply(self, role, text):
-        self.searching.append(gc.isenabled())
+        self.note("move")
+        return super().apply(role, text)
+
+    def score(self):
+        self.note("score")
+        return super().score()
+
+    def verdicts(self):
+        self.note("end")
+        return super().verdicts()
+
+
+class Breaks(Watching):
+    def apply(self, role, text):
+        self.note("move")
         raise ZeroDivisionError
 
 
+@pytest.mark.parametrize("kind", [Watching, Breaks])
 @pytest.mark.parametrize("n", [MANY, MANY + 1])
 @pytest.mark.parametrize("searching", [True, False])
-def test_the_search_for_cycles_is_left_as_it_was(n, searching):
+def test_the_search_for_cycles_waits_for_many_contests_but_not_for_their_verifier(kind, n, searching):
     was = gc.isenabled()
     (gc.enable if searching else gc.disable)()
+    kind.searching.clear()
     try:
-        contests = VectorContest([Breaks() for _ in range(n)])
-        contests.reset(seed=0)
-        with pytest.raises(ZeroDivisionError):
+        contests = VectorContest([kind() for _ in range(n)])
+        contests.reset(seed=0, options={"stones": 1})
+        with pytest.raises(ZeroDivisionError) if kind is Breaks else nullcontext():
             contests.step(dict.fromkeys(contests.pending(), "1"))
         assert gc.isenabled() == searching
-        assert Breaks.searching.pop() == (searching and n <= MANY)
+        inside = searching and n <= MANY
+        expected = {"reset": inside, "move": inside}
+        assert kind.searching == (expected if kind is Breaks else {**expected, "score": searching, "end": inside})
+    finally:
+        (gc.enable if was else gc.disable)()
+
+
+def test_a_turn_leaves_nothing_that_the_search_for_cycles_goes_through():
+    class Long(Nim):
+        rounds, max_turns = 200, 10**6
+
+        def apply(self, role, text):
+            self.mover = "second" if role == "first" else "first"
+
+    def searched(turns):
+        for _ in range(turns):
+            contests.step(dict.fromkeys(contests.pending(), "a move"))
+        return len(gc.get_objects())
+
+    contests = VectorContest([Long() for _ in range(MANY + 1)])
+    contests.reset(seed=0)
+    was = gc.isenabled()
+    gc.disable()  # which would drop some objects by itself
+    try:
+        before = searched(2)
+        assert searched(20) <= before + MANY
     finally:
         (gc.enable if was else gc.disable)()
