@@ -22,14 +22,13 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 from transformers import PreTrainedModel
-from transformers.activations import SiLUActivation
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from agents.adapters import weights_for
-from agents.engines.common_block import HeadNorm, Norm, inverse_rms, is_common, linear_bytes, linear_groups
+from agents.engines.common_block import Norm, Turn, angles_of, gate_of, is_common, is_silu, linear_bytes, linear_groups
+from agents.kernels.elementwise import Angles, rms_norm_backward, silu_gate_backward, turn_heads_backward
 from agents.lora import LinearGroup, LoraWeights
 
 _FORWARD_RECOMPUTES = "__call__" not in vars(GradientCheckpointingLayer)
@@ -90,7 +89,7 @@ class Block:
 
     norm: Norm
     qkv: LinearGroup
-    qk_norm: HeadNorm | None
+    turn: Turn
     out: LinearGroup
     mlp_norm: Norm
     gate_up: LinearGroup
@@ -107,11 +106,10 @@ class Block:
         width: int = attention.head_dim
         heads, kv_heads = (len(linear.weight_OI) // width for linear in weights[0][:2])
         qkv, out, gate_up, down = (LinearGroup(group, merge=merge) for group in weights)
-        head_norms = [(attention.q_norm, heads), (attention.k_norm, kv_heads)] if hasattr(attention, "q_norm") else []
         return cls(
             norm=Norm.of(layer.input_layernorm),
             qkv=qkv,
-            qk_norm=HeadNorm.of(head_norms) if head_norms else None,
+            turn=Turn.of(attention, heads=heads, kv_heads=kv_heads),
             out=out,
             mlp_norm=Norm.of(layer.post_attention_layernorm),
             gate_up=gate_up,
@@ -164,11 +162,8 @@ def _fused(
     attention_mask: Tensor | None = None,
     **kwargs: Any,
 ) -> Tensor:
-    cos_BSW, sin_BSW = position_embeddings
-    sign_W = cos_BSW.new_ones(block.width)
-    sign_W[: block.width // 2] = -1
-    angles = cos_BSW[:, :, None], (sin_BSW * sign_W)[:, :, None]
-    qkv_BSYW = _BeforeAttention.apply(x_BSD, block, *angles, *block.qkv.factors)
+    cos, sin = (angle_BSW.expand(*x_BSD.shape[:-1], -1) for angle_BSW in position_embeddings)
+    qkv_BSYW = _BeforeAttention.apply(x_BSD, block, angles_of(cos, sin), *block.qkv.factors)
     options = {"dropout": attention.attention_dropout if attention.training else 0.0, "scaling": attention.scaling, **kwargs}
     mixed_BSHW = None
     if (joint := getattr(attend, "joint", None)) is not None:
@@ -192,41 +187,28 @@ class _BeforeAttention(torch.autograd.Function):
     """Hidden states → queries, keys and values of all heads: norm, product, norm of the heads, rotation."""
 
     @staticmethod
-    def forward(ctx: Any, x_BSD: Tensor, block: Block, cos: Tensor, sin: Tensor, *factors: Tensor) -> Tensor:
-        inverse = inverse_rms(x_BSD, block.norm.eps)
-        qkv_BSYW = block.qkv(_normed(x_BSD, inverse, block.norm)).view(*x_BSD.shape[:-1], -1, block.width)
-        qk_BSXW = qkv_BSYW[..., : -block.kv_heads, :]
-        unit_BSXW = head_inverse = None
-        plain = qk_BSXW
-        if block.qk_norm is not None:
-            head_inverse = inverse_rms(qk_BSXW, block.qk_norm.eps)
-            unit_BSXW = qk_BSXW * head_inverse
-            plain = unit_BSXW * block.qk_norm.weight_XW
-        turned = plain.roll(block.width // 2, -1)
-        torch.mul(plain, cos, out=qk_BSXW).addcmul_(turned, sin)
-        ctx.save_for_backward(x_BSD, inverse, unit_BSXW, head_inverse, cos, sin, *factors)
-        ctx.block = block
-        return qkv_BSYW
+    def forward(ctx: Any, x_BSD: Tensor, block: Block, angles: Angles, *factors: Tensor) -> Tensor:
+        x_ND = x_BSD.flatten(0, -2)
+        qkv_NYW = block.qkv(block.norm(x_ND)).view(len(x_ND), -1, block.width)
+        ctx.save_for_backward(x_ND, qkv_NYW, *factors)
+        ctx.block, ctx.angles = block, angles
+        return block.turn(qkv_NYW, angles).view(*x_BSD.shape[:-1], -1, block.width)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_BSYW: Tensor) -> tuple[Tensor | None, ...]:
-        x_BSD, inverse, unit_BSXW, head_inverse, cos, sin, *_ = ctx.saved_tensors
+        x_ND, qkv_NYW, *_ = ctx.saved_tensors
         block: Block = ctx.block
-        normed_ND = _normed(x_BSD, inverse, block.norm)
-        to_qkv_BSYW = torch.empty_like(grad_BSYW, memory_format=torch.contiguous_format)
-        to_qkv_BSYW[..., -block.kv_heads :, :] = grad_BSYW[..., -block.kv_heads :, :]
-        grad_qk, to_qk = grad_BSYW[..., : -block.kv_heads, :], to_qkv_BSYW[..., : -block.kv_heads, :]
-        torch.mul(grad_qk, cos, out=to_qk).addcmul_(grad_qk.roll(block.width // 2, -1), sin, value=-1)
-        if block.qk_norm is not None:
-            to_qk.mul_(block.qk_norm.weight_XW)
-            slope = torch.linalg.vecdot(to_qk, unit_BSXW).unsqueeze(-1).div_(block.width)
-            to_qk.addcmul_(unit_BSXW, slope, value=-1).mul_(head_inverse)
-        to_qkv_NO = to_qkv_BSYW.view(len(normed_ND), -1)
-        grad_x = None
-        if ctx.needs_input_grad[0]:
-            grad_x = _norm_backward(block.qkv.input_grad(to_qkv_NO), normed_ND, x_BSD, inverse, block.norm.weight)
-        return grad_x, None, None, None, *block.qkv.factor_grads(to_qkv_NO, normed_ND)
+        turn, norm = block.turn, block.norm
+        to_qkv_NYW = turn_heads_backward(
+            grad_BSYW.flatten(0, -3), qkv_NYW, turn.weight_XW, turn.eps, ctx.angles, turned=turn.heads
+        )
+        to_qkv_NO = to_qkv_NYW.flatten(1)
+        if not ctx.needs_input_grad[0]:  # the first layer
+            return None, None, None, *block.qkv.factor_grads(to_qkv_NO, block.norm(x_ND))
+        to_x_ND = torch.zeros_like(x_ND)
+        normed_ND = rms_norm_backward(block.qkv.input_grad(to_qkv_NO), x_ND, norm.weight, norm.eps, to_x_ND=to_x_ND)
+        return to_x_ND.view(*grad_BSYW.shape[:-2], -1), None, None, *block.qkv.factor_grads(to_qkv_NO, normed_ND)
 
 
 class _AfterAttention(torch.autograd.Function):
@@ -236,56 +218,35 @@ class _AfterAttention(torch.autograd.Function):
     def forward(ctx: Any, mixed_BSX: Tensor, x_BSD: Tensor, block: Block, *factors: Tensor) -> Tensor:
         mixed_NX = mixed_BSX.flatten(0, -2)
         x_ND = block.out(mixed_NX).add_(x_BSD.flatten(0, -2))
-        inverse = inverse_rms(x_ND, block.mlp_norm.eps)
-        gate_up = block.gate_up(_normed(x_ND, inverse, block.mlp_norm))
-        gate, up = gate_up.chunk(2, -1)
-        ctx.save_for_backward(mixed_NX, x_ND, inverse, gate_up, *factors)
+        gate_up_NI = block.gate_up(block.mlp_norm(x_ND))
+        ctx.save_for_backward(mixed_NX, x_ND, gate_up_NI, *factors)
         ctx.block = block
-        return block.down(block.act(gate) * up).add_(x_ND).view(x_BSD.shape)
+        return block.down(gate_of(block.act)(gate_up_NI)).add_(x_ND).view(x_BSD.shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_BSD: Tensor) -> tuple[Tensor | None, ...]:
-        mixed_NX, x_ND, inverse, gate_up, *_ = ctx.saved_tensors
+        mixed_NX, x_ND, gate_up_NI, *_ = ctx.saved_tensors
         block: Block = ctx.block
-        normed_ND = _normed(x_ND, inverse, block.mlp_norm)
-        grad_ND = grad_BSD.flatten(0, -2)
-        gated_NI, to_gate_up = _gate_backward(block.act, gate_up, block.down.input_grad(grad_ND))
-        to_x_ND = _norm_backward(block.gate_up.input_grad(to_gate_up), normed_ND, x_ND, inverse, block.mlp_norm.weight)
-        to_x_ND += grad_ND
+        norm, grad_ND = block.mlp_norm, grad_BSD.flatten(0, -2)
+        gated_NI, to_gate_up_NI = _gate_backward(block.act, block.down.input_grad(grad_ND), gate_up_NI)
+        to_x_ND = grad_ND.clone(memory_format=torch.contiguous_format)
+        to_normed_ND = block.gate_up.input_grad(to_gate_up_NI)
+        normed_ND = rms_norm_backward(to_normed_ND, x_ND, norm.weight, norm.eps, to_x_ND=to_x_ND)
         grads = [
             *block.out.factor_grads(to_x_ND, mixed_NX),
-            *block.gate_up.factor_grads(to_gate_up, normed_ND),
+            *block.gate_up.factor_grads(to_gate_up_NI, normed_ND),
             *block.down.factor_grads(grad_ND, gated_NI),
         ]
         to_mixed = block.out.input_grad(to_x_ND).view(*grad_BSD.shape[:-1], -1) if ctx.needs_input_grad[0] else None
         return to_mixed, to_x_ND.view(grad_BSD.shape), None, *grads
 
 
-def _normed(x: Tensor, inverse: Tensor, norm: Norm) -> Tensor:
-    """Return the output of a norm, shape (N, D); cheap enough to be computed once more in the backward pass."""
-    return (x * inverse).mul_(norm.weight).flatten(0, -2)
-
-
-def _norm_backward(grad_ND: Tensor, normed_ND: Tensor, x: Tensor, inverse: Tensor, weight_D: Tensor) -> Tensor:
-    """Return the gradient to the input of a norm, shaped as it; `grad_ND`, that to its output, is used up."""
-    slope_N = torch.linalg.vecdot(grad_ND, normed_ND).div_(x.shape[-1])
-    grad = grad_ND.mul_(weight_D).view(x.shape)
-    return grad.addcmul_(x, slope_N.view(inverse.shape).mul_(inverse), value=-1).mul_(inverse)
-
-
-def _gate_backward(act: nn.Module, gate_up: Tensor, grad_NI: Tensor) -> tuple[Tensor, Tensor]:
-    """Return act(gate) · up once more, and the gradient to gate and up; `grad_NI`, that to the product, is used up."""
-    gate, up = gate_up.chunk(2, -1)
-    if not isinstance(act, nn.SiLU | SiLUActivation):
-        with torch.enable_grad():
-            gate_up = gate_up.detach().requires_grad_()
-            gate, up = gate_up.chunk(2, -1)
-            gated_NI = act(gate) * up
-        return gated_NI.detach(), torch.autograd.grad(gated_NI, gate_up, grad_NI)[0]
-    to_gate_up = torch.empty_like(gate_up)
-    to_gate, to_up = to_gate_up.chunk(2, -1)
-    active_NI = F.silu(gate)
-    torch.mul(grad_NI, active_NI, out=to_up)
-    torch.ops.aten.silu_backward.grad_input(grad_NI.mul_(up), gate, grad_input=to_gate)
-    return active_NI.mul_(up), to_gate_up
+def _gate_backward(act: nn.Module, grad_NI: Tensor, gate_up_NI: Tensor) -> tuple[Tensor, Tensor]:
+    """Return act(gate) · up once more, and the gradient to gate and up."""
+    if is_silu(act):
+        return silu_gate_backward(grad_NI, gate_up_NI)
+    with torch.enable_grad():
+        gate_up_NI = gate_up_NI.detach().requires_grad_()
+        gated_NI = gate_of(act)(gate_up_NI)
+    return gated_NI.detach(), torch.autograd.grad(gated_NI, gate_up_NI, grad_NI)[0]

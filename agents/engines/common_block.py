@@ -4,8 +4,8 @@
 through the modules of transformers and PEFT, a step of one token costs more in Python than in arithmetic. `is_common`
 reads off a model's modules whether it is of that kind.
 
-Dimension suffixes: N tokens of any rows, D hidden width, H query heads, K key-value heads, X heads of both kinds,
-W width of a head, S positions, V vocabulary.
+Dimension suffixes: N tokens of any rows, D hidden width, H query heads, K key-value heads, X heads of both kinds, Y these
+and the values, W width of a head, I width of the MLP, S positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.activations import SiLUActivation
 
 from agents.engines.projections import Projection, Tokens, can_pack, linear_of, project
+from agents.kernels.elementwise import Angles, rms_norm, silu_gate, turn_heads
 
 SHARE_BYTES = 2**26
 """Least weights for which a shared batch of several adapters is faster than one batch of each with its adapter merged."""
@@ -35,8 +37,8 @@ _LINEARS = (
 _FIXED_ROTARY = ("default", "linear", "llama3", "yarn")
 """Kinds of rotary embedding whose angles do not depend on the length of the text."""
 
-Attend: TypeAlias = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""(layer, queries [N, H, W], keys [N, K, W], values [N, K, W]) → what each token attends to, [N, H · W]."""
+Attend: TypeAlias = Callable[[int, Tensor], Tensor]
+"""(layer, queries, keys and values [N, Y, W]) → what each token attends to, [N, H · W]."""
 
 
 @dataclass(frozen=True)
@@ -44,41 +46,40 @@ class Norm:
     """Root-mean-square normalisation of the last dimension."""
 
     weight: Tensor
-    eps: Tensor
+    eps: float
 
     @classmethod
     def of(cls, module: Any) -> Norm:
         """Read the module of transformers."""
-        weight = module.weight.detach()
-        return cls(weight, weight.new_tensor(module.variance_epsilon))
+        return cls(module.weight.detach(), module.variance_epsilon)
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x_ND: Tensor) -> Tensor:
         """Normalise."""
-        return (x * inverse_rms(x, self.eps)).mul_(self.weight)
+        return rms_norm(x_ND, self.weight, self.eps)
 
 
 @dataclass(frozen=True)
-class HeadNorm:
-    """The same for every head, with weights of its own."""
+class Turn:
+    """What happens to the heads of queries and keys before they meet: a norm of each head, if there is one, and a rotation."""
 
-    weight_XW: Tensor
-    eps: Tensor
+    heads: int
+    """Of queries and keys together."""
+    weight_XW: Tensor | None
+    """Of the norm of each head."""
+    eps: float
 
     @classmethod
-    def of(cls, norms_and_heads: Sequence[tuple[Any, int]]) -> HeadNorm:
-        """Join the norms of some heads each."""
-        weights = [norm.weight.detach().expand(heads, -1) for norm, heads in norms_and_heads]
-        return cls(torch.cat(weights), weights[0].new_tensor(norms_and_heads[0][0].variance_epsilon))
+    def of(cls, attention: Any, *, heads: int, kv_heads: int) -> Turn:
+        """Read the attention module of transformers."""
+        if not hasattr(attention, "q_norm"):
+            return cls(heads + kv_heads, None, 0.0)
+        norms = ((attention.q_norm, heads), (attention.k_norm, kv_heads))
+        weight_XW = torch.cat([norm.weight.detach().expand(count, -1) for norm, count in norms])
+        return cls(heads + kv_heads, weight_XW, attention.q_norm.variance_epsilon)
 
-    def __call__(self, x_NXW: Tensor) -> Tensor:
-        """Normalise."""
-        return (x_NXW * inverse_rms(x_NXW, self.eps)).mul_(self.weight_XW)
-
-
-def inverse_rms(x: Tensor, eps: Tensor) -> Tensor:
-    """Return 1 / sqrt(mean(x²) + eps) over the last dimension, which stays: in half of the steps that torch takes on a CPU."""
-    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return torch.addcmul(eps, norm, norm, value=1 / x.shape[-1]).rsqrt_()
+    def __call__(self, qkv_NYW: Tensor, angles: Angles) -> Tensor:
+        """Return queries, keys and values, of which the values stay as they are."""
+        return turn_heads(qkv_NYW, self.weight_XW, self.eps, angles, turned=self.heads)
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,11 @@ class Block:
 
     norm: Norm
     qkv: Projection
-    qk_norm: HeadNorm | None
+    turn: Turn
     out: Projection
     mlp_norm: Norm
     gate_up: Projection
-    act: Callable[[Tensor], Tensor]
+    gate: Callable[[Tensor], Tensor]
     down: Projection
 
 
@@ -122,35 +123,48 @@ class LeanModel:
         self.head = layout([head])
         self.mixed = len(adapters) > 1
 
-    def angles(self, length: int) -> tuple[Tensor, Tensor]:
-        """Return the cosines and the signed sines of the positions below `length`, each [length, 1, W]."""
+    def angles(self, length: int) -> Angles:
+        """Return the angles of the positions below `length`."""
         position_1S = torch.arange(length, device=self.embedding_VD.device)[None]
-        cos_1SW, sin_1SW = self.rotary(self.embedding_VD[:1], position_1S)
-        sign_W = torch.ones(self.width, device=sin_1SW.device, dtype=sin_1SW.dtype)
-        sign_W[: self.width // 2] = -1
-        return cos_1SW[0, :, None], (sin_1SW * sign_W)[0, :, None]
+        return angles_of(*self.rotary(self.embedding_VD[:1], position_1S))
 
-    def forward(self, token_N: Tensor, adapter_N: Tensor, cos_N1W: Tensor, sin_N1W: Tensor, attend: Attend) -> Tensor:
-        """Return the hidden states of some tokens before the last norm, shape [N, D]."""
+    def forward(self, token_N: Tensor, adapter_N: Tensor, angles: Angles, attend: Attend) -> Tensor:
+        """Return the hidden states of some tokens before the last norm, shape [N, D]; `angles` are theirs."""
         self.tokens.place(adapter_N if self.mixed else None)
-        both = self.heads + self.kv_heads
         x_ND = self.embedding_VD[token_N]
         for index, block in enumerate(self.blocks):
-            qkv_NXW = block.qkv(block.norm(x_ND)).view(len(token_N), -1, self.width)
-            qk_NXW, v_NKW = qkv_NXW[:, :both], qkv_NXW[:, both:]
-            if block.qk_norm is not None:
-                qk_NXW = block.qk_norm(qk_NXW)
-            qk_NXW = (qk_NXW * cos_N1W).addcmul_(qk_NXW.roll(self.width // 2, -1), sin_N1W)
-            mixed_NX = attend(index, qk_NXW[:, : self.heads], qk_NXW[:, self.heads :], v_NKW)
-            x_ND = block.out(mixed_NX, x_ND)
-            gate_NI, up_NI = block.gate_up(block.mlp_norm(x_ND)).chunk(2, -1)
-            x_ND = block.down(block.act(gate_NI).mul_(up_NI), x_ND)
+            qkv_NYW = block.qkv(block.norm(x_ND)).view(token_N.shape[0], -1, self.width)
+            x_ND = block.out(attend(index, block.turn(qkv_NYW, angles)), x_ND)
+            x_ND = block.down(block.gate(block.gate_up(block.mlp_norm(x_ND))), x_ND)
         return x_ND
 
     def logits(self, x_ND: Tensor, adapter_N: Tensor) -> Tensor:
         """Return the logits that follow from hidden states, shape [N, V]."""
         self.tokens.place(adapter_N if self.mixed else None)
         return self.head(self.norm(x_ND))
+
+
+def angles_of(cos_1SW: Tensor, sin_1SW: Tensor) -> Angles:
+    """Return what transformers gives as `position_embeddings`, of one row or of several, as angles of all tokens."""
+    width = sin_1SW.shape[-1]
+    sign_W = sin_1SW.new_ones(width)
+    sign_W[: width // 2] = -1
+    return Angles(cos_1SW.reshape(-1, width), (sin_1SW * sign_W).reshape(-1, width))
+
+
+def gate_of(act: Any) -> Callable[[Tensor], Tensor]:
+    """Return act(gate) · up of the two halves of the last dimension."""
+    return silu_gate if is_silu(act) else partial(_gate, act)
+
+
+def is_silu(act: Any) -> bool:
+    """Return whether an activation is x · sigmoid(x)."""
+    return isinstance(act, nn.SiLU | SiLUActivation)
+
+
+def _gate(act: Callable[[Tensor], Tensor], gate_up_NI: Tensor) -> Tensor:
+    gate_NI, up_NI = gate_up_NI.chunk(2, -1)
+    return act(gate_NI) * up_NI
 
 
 def is_common(model: PreTrainedModel) -> bool:
@@ -208,18 +222,15 @@ def _block(layer: Any, layout: Callable[[list[nn.Module]], Projection]) -> Block
     return Block(
         norm=Norm.of(layer.input_layernorm),
         qkv=qkv,
-        qk_norm=HeadNorm.of(
-            [
-                (norm, _outputs(linear) // attention.head_dim)
-                for norm, linear in ((attention.q_norm, attention.q_proj), (attention.k_norm, attention.k_proj))
-            ]
-        )
-        if hasattr(attention, "q_norm")
-        else None,
+        turn=Turn.of(
+            attention,
+            heads=_outputs(attention.q_proj) // attention.head_dim,
+            kv_heads=_outputs(attention.k_proj) // attention.head_dim,
+        ),
         out=out,
         mlp_norm=Norm.of(layer.post_attention_layernorm),
         gate_up=gate_up,
-        act=layer.mlp.act_fn,
+        gate=gate_of(layer.mlp.act_fn),
         down=down,
     )
 

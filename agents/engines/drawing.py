@@ -8,6 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.kernels.drawing import draw_tokens
+from agents.kernels.library import usable
+
 LOG2_E = math.log2(math.e)
 
 
@@ -19,6 +22,8 @@ def draw(logits_RV: Tensor, uniform_R: Tensor, *, temperature: float) -> tuple[T
         uniform_R: float64 numbers in [0, 1) that pick the token by the inverse of the distribution.
         temperature: the logits are divided by it; 0 takes the most likely token, with its log-probability at 1.
     """
+    if usable(logits_RV):
+        return draw_tokens(logits_RV, uniform_R, temperature=temperature)
     score_RV = logits_RV.float()
     if temperature not in (0, 1):
         score_RV = score_RV / temperature

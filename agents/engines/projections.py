@@ -2,9 +2,10 @@
 
 Dimension suffixes: N tokens, I inputs, O outputs, K columns of all low-rank factors together.
 
-On a CPU in float32, an adapter is merged into a scratch copy (W + scale · B A) and the copy is packed for oneDNN,
-whose products of few rows are several times as fast as those of `torch.nn.functional.linear` there. The base's own
-weights are never written to. Elsewhere the base's weights are used as they are and the adapter's product is added.
+On a CPU in float32, an adapter is merged into a scratch copy (W + scale · B A) and the copy is laid out for products of few
+rows that are several times as fast as those of `torch.nn.functional.linear` there: in panels for our own kernel, else as
+oneDNN likes it. The base's own weights are never written to. Elsewhere the base's weights are used as they are and the
+adapter's product is added.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import torch
 from peft.tuners.lora import Linear as LoraLinear
 from torch import Tensor, nn
 
+from agents.kernels.library import PANEL, usable
+from agents.kernels.products import panels_of, product_with_panels
 from agents.products import product
 
 ONEDNN_ROWS = 32
@@ -54,6 +57,26 @@ def factors_of(module: nn.Module, adapter: str | None) -> Factors | None:
         return None
     lora: Any = module
     return Factors(lora.lora_A[adapter].weight.detach(), lora.lora_B[adapter].weight.detach(), lora.scaling[adapter])
+
+
+class Panels:
+    """Weights in panels: float32 on a CPU, where the kernels are compiled."""
+
+    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
+        """Lay out a weight, which may be thrown away afterwards."""
+        self.outputs = len(weight_OI)
+        self.panels_PIC = panels_of(weight_OI)
+        columns = len(self.panels_PIC) * PANEL
+        self.bias = None if bias_O is None else nn.functional.pad(bias_O, (0, columns - self.outputs))
+        self.is_whole = columns == self.outputs
+        """Whether there are no columns beyond the outputs."""
+
+    def __call__(self, x_NI: Tensor, plus_NO: Tensor | None = None) -> Tensor:
+        """Return the outputs, added to `plus_NO` if that is given."""
+        if plus_NO is not None and self.bias is None and self.is_whole:
+            return product_with_panels(x_NI, self.panels_PIC, plus_NO)
+        out_NO = product_with_panels(x_NI, self.panels_PIC, self.bias)[:, : self.outputs]
+        return out_NO if plus_NO is None else out_NO.add_(plus_NO)
 
 
 class Packed:
@@ -167,8 +190,8 @@ def project(modules: Sequence[nn.Module], adapters: Sequence[str | None], tokens
 
 
 def can_pack(weight: Tensor) -> bool:
-    """Return whether oneDNN can hold such a weight for us."""
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and _PACKS
+    """Return whether there is a layout for speed for such a weight."""
+    return usable(weight) or (weight.device.type == "cpu" and weight.dtype == torch.float32 and _PACKS)
 
 
 def _copied(layers: Sequence[nn.Linear], factors: Sequence[Factors | None]) -> Projection:
@@ -185,7 +208,7 @@ def _copied(layers: Sequence[nn.Linear], factors: Sequence[Factors | None]) -> P
     if any(bias is not None for bias in biases):
         pairs = zip(parts, biases, strict=True)
         bias_O = torch.cat([part.new_zeros(len(part)) if bias is None else bias for part, bias in pairs])
-    return Packed(scratch_OI, bias_O)
+    return Panels(scratch_OI, bias_O) if usable(scratch_OI) else Packed(scratch_OI, bias_O)
 
 
 def _packs() -> bool:

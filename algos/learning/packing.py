@@ -29,8 +29,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from transformers import AttentionInterface
 
+from agents.kernels.attention import Runs, attend_runs, can_attend
 from algos.learning.batching import Completions, completion_tensors, pad_rows, to_device
-from algos.learning.short_attention import is_short, short_attention
 from algos.types import Row
 
 ROUND = 64
@@ -58,8 +58,6 @@ class Spans:
     """True at the padding."""
     first: int
     """Place in the sequence of the first token."""
-    is_full: bool
-    """Whether there is no padding."""
 
     @classmethod
     def of(cls, lengths: Sequence[int], *, first: int, device: torch.device | str) -> Spans:
@@ -73,7 +71,6 @@ class Spans:
             to_device(np.flatnonzero(~padding_BL), device),
             to_device(padding_BL, device),
             first,
-            not padding_BL.any(),
         )
 
     def spread(self, x_SHW: Tensor) -> Tensor:
@@ -97,10 +94,8 @@ class Layout:
     bias_R1LX: Tensor | None
     """Added to the scores of a branch over its root and itself, X = P + L: 0 where it looks, −inf elsewhere. One for
     all branches where their roots are of one length."""
-    unseen_U1P: Tensor | None
-    """Added to the scores of any token over a root: −inf at its padding. None where there is none."""
-    even: bool
-    """Whether every root has as many branches, root by root."""
+    runs: Runs
+    """The same for the compiled kernel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,9 +238,9 @@ def _attend_joint(
     """Return what `_attend` would, from queries, keys and values in one tensor; None where there is no faster way for that."""
     if packed_layout is None or odd.get("dropout") or any(odd.get(name) is not None for name in ("attention_mask", *ODD)):
         return None
-    if not is_short(packed_layout, qkv_1SYW):
+    if not can_attend(qkv_1SYW):
         return None
-    return short_attention(qkv_1SYW[0], packed_layout, kv_heads=kv_heads, scale=scaling)[None]
+    return attend_runs(qkv_1SYW[0], packed_layout.runs, kv_heads=kv_heads, scale=scaling)[None]
 
 
 _attend.joint = _attend_joint  # type: ignore[attr-defined]
@@ -257,8 +252,9 @@ def _layout(
 ) -> Layout:
     spans_U = Spans.of(roots, first=0, device=device)
     owner_R = torch.tensor(owners, dtype=torch.long, device=device)
+    runs = Runs.of(roots, owners, branches)
     if not branches:
-        return Layout(spans_U, None, owner_R, None, None, even=True)
+        return Layout(spans_U, None, owner_R, None, runs)
     longest_P, longest_L = max(roots), max(branches)
     seen_R = np.array(roots)[owners]
     seen_R = seen_R[:1] if (seen_R == seen_R[0]).all() else seen_R
@@ -268,15 +264,7 @@ def _layout(
     hidden_RLX[:, :, longest_P:] = steps_L > steps_L[:, None]
     bias_RLX = torch.zeros(hidden_RLX.shape, dtype=dtype, device=device)
     bias_RLX.masked_fill_(to_device(hidden_RLX, device), -torch.inf)
-    unseen_UP = torch.zeros(spans_U.padding_BL.shape, dtype=dtype, device=device).masked_fill_(spans_U.padding_BL, -torch.inf)
-    return Layout(
-        spans_U,
-        Spans.of(branches, first=sum(roots), device=device),
-        owner_R,
-        bias_RLX[:, None],
-        None if spans_U.is_full else unseen_UP[:, None],
-        even=len(owners) % len(roots) == 0 and owners == sorted([*range(len(roots))] * (len(owners) // len(roots))),
-    )
+    return Layout(spans_U, Spans.of(branches, first=sum(roots), device=device), owner_R, bias_RLX[:, None], runs)
 
 
 class _Spread(torch.autograd.Function):

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from agents.engines.drawing import draw
 from agents.engines.lean import LeanDecoder, fits
 from agents.engines.torch import TorchEngine
 from agents.errors import PromptTooLong
+from agents.kernels import library
 from agents.policy import LLMPolicy
 from agents.sampling import MIN_TEMPERATURE, Completion, Request, SamplingParams, sample_many
 from agents.shared_base import SharedBase
@@ -34,6 +36,7 @@ def player(family: str, *, eos: tuple[int, ...] = (3, 7)) -> LLMPolicy:
 
 ENGINES = {
     **{family: {} for family in FAMILIES},
+    "qwen3, no compiled kernels": {},
     "qwen3, its own forward": {"lean": False},
     "qwen3, its own weights": {"scratch_bytes": 0},
 }
@@ -41,11 +44,14 @@ ENGINES = {
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def alice(request: pytest.FixtureRequest) -> LLMPolicy:
+def alice(request: pytest.FixtureRequest) -> Iterator[LLMPolicy]:
     # Every tenth token ends a row, so that the rows end at different times.
     policy = player(request.param.split(",")[0], eos=tuple(range(0, 320, 10)))
     policy.engine = TorchEngine(**ENGINES[request.param])
-    return policy
+    with pytest.MonkeyPatch.context() as patch:
+        if "no compiled kernels" in request.param:
+            patch.setattr(library, "LIBRARY", None)
+        yield policy
 
 
 @pytest.fixture(scope="module")
@@ -439,4 +445,4 @@ def test_the_number_of_rows_goes_down_in_steps(monkeypatch: pytest.MonkeyPatch) 
     assert len({len(one.token_ids) for one in found}) > 4
     assert len(set(counts)) > 2
     assert all(count % LeanDecoder.ROW_STEP == 0 for count in counts if count != 23)
-    assert counts[-1] <= LeanDecoder.ROW_STEP
+    assert counts[-1] <= 2 * LeanDecoder.ROW_STEP

@@ -8,7 +8,9 @@ from tiny_models import stir, tiny_base, tiny_model
 from torch import nn
 from torch.nn import functional as F
 
-from agents.engines.common_block import HeadNorm, Norm
+from agents.engines.common_block import Norm, Turn
+from agents.kernels import library
+from agents.kernels.elementwise import Angles
 from agents.lora import LinearGroup, LoraWeights
 from agents.training_block import Block, _AfterAttention, _BeforeAttention, fuse, merged_once
 
@@ -37,15 +39,13 @@ def block(*, act: nn.Module, head_norm: bool, merge: bool) -> Block:
         )
 
     def norm() -> Norm:
-        return Norm(torch.randn(6, dtype=torch.float64), torch.tensor(1e-2, dtype=torch.float64))
+        return Norm(torch.randn(6, dtype=torch.float64), 1e-2)
 
     with torch.no_grad():
         return Block(
             norm=norm(),
             qkv=linear([8, 4, 4], 6, adapted=[True, False, True]),
-            qk_norm=HeadNorm(torch.randn(3, 4, dtype=torch.float64), torch.tensor(1e-2, dtype=torch.float64))
-            if head_norm
-            else None,
+            turn=Turn(3, torch.randn(3, 4, dtype=torch.float64) if head_norm else None, 1e-2),
             out=linear([6], 8, adapted=[False]),
             mlp_norm=norm(),
             gate_up=linear([5, 5], 6, adapted=[True, True]),
@@ -74,14 +74,14 @@ def with_factors(linears: Sequence[LinearGroup], *, merge: bool) -> Callable[...
 @pytest.mark.parametrize("head_norm", [True, False])
 def test_gradients_before_attention_by_finite_differences(head_norm: bool, merge: bool) -> None:
     some = block(act=nn.SiLU(), head_norm=head_norm, merge=merge)
-    angle = torch.linspace(0, 3, 3 * 2, dtype=torch.float64).view(1, 3, 1, 2)
-    cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([-angle.sin(), angle.sin()], -1)
+    angle = torch.linspace(0, 3, 6 * 2, dtype=torch.float64).view(6, 2)
+    angles = Angles(torch.cat([angle.cos()] * 2, -1), torch.cat([-angle.sin(), angle.sin()], -1))
     x = torch.randn(2, 3, 6, dtype=torch.float64, requires_grad=True)
     factors = [factor.detach().clone().requires_grad_() for factor in some.qkv.factors]
 
     def run(x: torch.Tensor, *factors: torch.Tensor) -> torch.Tensor:
         with_factors([some.qkv], merge=merge)(*factors)
-        return _BeforeAttention.apply(x, some, cos, sin, *factors)
+        return _BeforeAttention.apply(x, some, angles, *factors)
 
     assert torch.autograd.gradcheck(run, (x, *factors))
 
@@ -154,6 +154,7 @@ def hidden_and_gradients(
     return torch.cat(hidden), grads
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize(
     "options",
@@ -165,7 +166,11 @@ def hidden_and_gradients(
     ],
     ids=str,
 )
-def test_a_fused_model_has_the_hidden_states_and_gradients_of_its_modules(options: dict[str, object], padded: bool) -> None:
+def test_a_fused_model_has_the_hidden_states_and_gradients_of_its_modules(
+    options: dict[str, object], padded: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compiled:
+        monkeypatch.setattr(library, "LIBRARY", None)
     (ours, ours_grads), (theirs, theirs_grads) = (
         hidden_and_gradients(options, fused=fused, padded=padded) for fused in (True, False)
     )

@@ -57,7 +57,7 @@ def sizes(vocab: int) -> dict[str, object]:
         "intermediate_size": 48,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
-        "head_dim": 8,
+        "head_dim": 16,  # a width that the compiled kernels of attention take
         "max_position_embeddings": 256,
         "pad_token_id": None,
         "bos_token_id": None,

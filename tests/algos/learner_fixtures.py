@@ -31,7 +31,7 @@ COMMON = {
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
     "num_key_value_heads": 1,
-    "head_dim": 8,
+    "head_dim": 16,  # a width that the compiled kernels of attention take
     "max_position_embeddings": 64,
 }
 
