@@ -22,8 +22,8 @@ from agon_env.seating import default_players, player_of, seated, unpaid
 from agon_env.transcript import Header, Transcript
 from agon_env.types import NO_MOVE, Action, FrozenDict, Message, NoMove, Observation, Outcome, Reward, freeze, unshared
 
-StepResult: TypeAlias = tuple[Observation | None, dict[str, Reward], bool, bool, dict[str, Any]]
-"""What `Contest.step` returns: observation, rewards, terminated, truncated, info."""
+StepResult: TypeAlias = tuple[Observation | None, Mapping[str, Reward], bool, bool, dict[str, Any]]
+"""What `Contest.step` returns: observation, rewards, terminated, truncated, info. The rewards can't be changed."""
 
 
 class Ending(NamedTuple):
@@ -320,7 +320,7 @@ class Contest:
         if ending is not None:
             self._role = None
             return ending
-        return self._ask(complaint), self._unpaid.copy(), False, False, self._info(row)
+        return self._ask(complaint), self._unpaid, False, False, self._info(row)
 
     def conclude(self, ending: Ending, scores: Mapping[str, Reward] | None) -> StepResult:
         """Return what `step` returns for the action by which the contest ends.
@@ -332,7 +332,7 @@ class Contest:
         self._end(ending.reason, offender=ending.offender, given=scores)
         cut_short = ending.aborted or ending.reason == "max_turns"
         outcome: Outcome = self.outcome  # type: ignore[assignment]  # the end has just been told
-        return None, dict(outcome.rewards), not cut_short, cut_short, self._info(self._transcript.events.last_row())
+        return None, outcome.rewards, not cut_short, cut_short, self._info(self._transcript.events.last_row())
 
     def fork(self) -> Self:
         """Return an independent copy that goes on from here as this contest would; what is read-only is shared."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from math import nan
 from typing import Any
 
@@ -92,7 +93,7 @@ class PettingZooContest(AECEnv[str, dict[str, str], str]):
         """Close the contest."""
         self.contest.close()
 
-    def _take(self, rewards: dict[str, Any], terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
+    def _take(self, rewards: Mapping[str, Any], terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
         self.rewards = {agent: nan if rewards[agent] is None else rewards[agent] for agent in self.agents}
         self.terminations = dict.fromkeys(self.agents, terminated)
         self.truncations = dict.fromkeys(self.agents, truncated)

@@ -61,6 +61,16 @@ def test_the_winner_can_not_be_changed_after_the_end(duel):
         outcome.reason = "spoilt"
 
 
+def test_the_rewards_of_a_step_can_not_be_changed(duel):
+    duel.reset(seed=0)
+    for text in ("wrong", duel.solution("challenger")):
+        rewards = duel.step(text)[1]
+        with pytest.raises(TypeError, match="can't be changed"):
+            rewards["alice"] = 2.0
+        assert rewards == ({"alice": 0.0, "bob": 0.0} if duel.outcome is None else duel.outcome.rewards)
+    assert rewards["bob"] > 0
+
+
 def test_observing_nobody_after_the_end_raises_but_players_may_look_back(duel):
     duel.reset(seed=0)
     last = duel.observe()
