@@ -20,7 +20,7 @@ setup(
         Extension(
             "agents.kernels._compiled",
             sources=sorted(map(str, KERNELS.glob("*.c"))),
-            depends=[str(KERNELS / "kernels.h")],
+            depends=sorted(map(str, KERNELS.glob("*.h"))),
             extra_compile_args=["-O3", *MATH, *WIDE, *OPENMP],
             extra_link_args=OPENMP,
             py_limited_api=True,

@@ -1,4 +1,4 @@
-/* What the kernels share: vectors, the exponential, and the products of small tiles.
+/* What the kernels share: the exponential, the greatest number, and the products of small tiles.
 
    Every function that computes is compiled for several processors (CLONES) and the dynamic linker takes the best one.
    Those functions hold no OpenMP pragma, since the compiler would take such a part out of them and compile it for the least
@@ -21,8 +21,8 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
-enum { LANES = 16, TILE = 8, PANEL = 32 }; /* floats of a vector; rows, and columns of weights, that are computed at once */
+/* Widths are multiples of LANES; rows, and columns of weights, that are computed at once. */
+enum { LANES = 16, TILE = 8, PANEL = 32 };
 
 #define LOG2_E 1.44269504088896340736f
 #define LOWEST -1e30f /* a score that has no weight; finite, so that no difference of two is undefined */
@@ -40,20 +40,19 @@ INLINE float power_of_two(float x) {
     return x < -126.f ? 0.f : sum * scale.value;
 }
 
-/* The greatest of some numbers and LOWEST; a loop over floats would not be vectorised, for what it does with NaN. */
+/* Floats in the order of integers, and back; the greatest float is not a sum that a compiler divides, for what NaN does. */
+INLINE int32_t ordered(int32_t bits) { return bits ^ ((bits >> 31) & INT32_MAX); }
+
 INLINE float greatest(const float *x, int64_t length) {
-    typedef int32_t bits __attribute__((vector_size(64), aligned(4), may_alias));
-    lanes top = (lanes){0} + LOWEST;
-    int64_t i = 0;
-    for (; i + LANES <= length; i += LANES) {
-        lanes next = *(const lanes *)(x + i);
-        bits above = next > top;
-        top = (lanes)(((bits)next & above) | ((bits)top & ~above));
+    union { float value; int32_t bits; } top = {LOWEST}, next;
+    int32_t found = ordered(top.bits);
+    for (int64_t i = 0; i < length; i++) {
+        next.value = x[i];
+        int32_t order = ordered(next.bits);
+        found = order > found ? order : found;
     }
-    float found = LOWEST;
-    for (int lane = 0; lane < LANES; lane++) found = top[lane] > found ? top[lane] : found;
-    for (; i < length; i++) found = x[i] > found ? x[i] : found;
-    return found;
+    top.bits = ordered(found);
+    return top.value;
 }
 
 INLINE int64_t rounded(int64_t length) { return (length + LANES - 1) / LANES * LANES; }

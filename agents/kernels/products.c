@@ -12,58 +12,48 @@
 
 enum { BLOCK = 64 }; /* rows that a thread multiplies with all of its weights before it goes on */
 
-/* `multiply` for some number of rows that is known when this is compiled. */
-INLINE void multiply_rows(const float *const *a, const float *b, int64_t stride, int64_t inner, int64_t columns, int more,
-                          float *const *out, const int rows) {
-    int64_t j = 0;
-    for (; j + LANES < columns; j += 2 * LANES) {
-        lanes low[TILE] = {0}, high[TILE] = {0};
-        if (more)
-            for (int m = 0; m < rows; m++) low[m] = *(lanes *)(out[m] + j), high[m] = *(lanes *)(out[m] + j + LANES);
-        for (int64_t i = 0; i < inner; i++) {
-            lanes first = *(const lanes *)(b + i * stride + j), second = *(const lanes *)(b + i * stride + j + LANES);
-            for (int m = 0; m < rows; m++) low[m] += first * a[m][i], high[m] += second * a[m][i];
-        }
-        for (int m = 0; m < rows; m++) *(lanes *)(out[m] + j) = low[m], *(lanes *)(out[m] + j + LANES) = high[m];
-    }
-    if (j < columns) {
-        lanes sum[TILE] = {0};
-        if (more)
-            for (int m = 0; m < rows; m++) sum[m] = *(lanes *)(out[m] + j);
-        for (int64_t i = 0; i < inner; i++) {
-            lanes next = *(const lanes *)(b + i * stride + j);
-            for (int m = 0; m < rows; m++) sum[m] += next * a[m][i];
-        }
-        for (int m = 0; m < rows; m++) *(lanes *)(out[m] + j) = sum[m];
-    }
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4")
+#define FLOATS 16
+#define ROWS 8
+#include "tiles.h"
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+#define FLOATS 8
+#define ROWS 4
+#include "tiles.h"
+#pragma GCC pop_options
+#endif
+#define FLOATS 4
+#define ROWS 4
+#include "tiles.h"
+
+/* The vectors of this processor. */
+static int floats = 4;
+
+__attribute__((constructor)) static void look(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    floats = __builtin_cpu_supports("x86-64-v4") ? 16 : __builtin_cpu_supports("x86-64-v3") ? 8 : 4;
+#endif
 }
 
-CLONES void multiply(const float *const *a, const float *b, int64_t stride, int64_t inner, int64_t columns, int more,
-                     float *const *out, int64_t rows) {
-    switch (rows) {
-        case 1: multiply_rows(a, b, stride, inner, columns, more, out, 1); break;
-        case 2: multiply_rows(a, b, stride, inner, columns, more, out, 2); break;
-        case 3: multiply_rows(a, b, stride, inner, columns, more, out, 3); break;
-        case 4: multiply_rows(a, b, stride, inner, columns, more, out, 4); break;
-        case 5: multiply_rows(a, b, stride, inner, columns, more, out, 5); break;
-        case 6: multiply_rows(a, b, stride, inner, columns, more, out, 6); break;
-        case 7: multiply_rows(a, b, stride, inner, columns, more, out, 7); break;
-        default: multiply_rows(a, b, stride, inner, columns, more, out, TILE);
-    }
+#if defined(__x86_64__)
+#define BEST(name) (floats == 16 ? name##_16 : floats == 8 ? name##_8 : name##_4)
+#else
+#define BEST(name) name##_4
+#endif
+
+void multiply(const float *const *a, const float *b, int64_t stride, int64_t inner, int64_t columns, int more,
+              float *const *out, int64_t rows) {
+    BEST(multiply)(a, b, stride, inner, columns, more, out, rows);
 }
 
-CLONES void multiply_transposed(const float *const *a, const float *const *b, int64_t rows, int64_t columns,
-                                float *out, int64_t stride) {
-    for (int64_t j = 0; j < columns; j += LANES) {
-        const float *row[TILE]; /* not `a`, which might change where a sum is written */
-        lanes part[TILE];
-        for (int m = 0; m < TILE; m++) row[m] = a[m], part[m] = *(const lanes *)(b[m] + j);
-        for (int64_t i = 0; i < rows; i++) {
-            lanes sum = *(lanes *)(out + i * stride + j);
-            for (int m = 0; m < TILE; m++) sum += part[m] * row[m][i];
-            *(lanes *)(out + i * stride + j) = sum;
-        }
-    }
+void multiply_transposed(const float *const *a, const float *const *b, int64_t rows, int64_t columns, float *out,
+                         int64_t stride) {
+    BEST(multiply_transposed)(a, b, rows, columns, out, stride);
 }
 
 /* A part of `agon_product`: rows that stay in the cache while the weights pass by. */
