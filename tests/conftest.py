@@ -4,6 +4,7 @@ One thread is fastest for tiny models, and repeatable. The programs of the tests
 programs off they run without protection, and the header says so.
 """
 
+import importlib.util
 import os
 
 import pytest
@@ -29,9 +30,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(4, os.cpu_count() or 1) if whole else 0
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    kernels = "compiled" if importlib.util.find_spec("agents.kernels._compiled") else "none; their tests are skipped"
     sandbox = Sandbox(allow_unisolated=True)
     if not sandbox.isolated:
-        return f"sandbox: none ({sandbox.isolation}); tests of its protections are skipped"
+        return [f"kernels: {kernels}", f"sandbox: none ({sandbox.isolation}); tests of its protections are skipped"]
     missing = [name for name, holds in sandbox.protections().items() if not holds]
-    return f"sandbox: {sandbox.isolation}; without protection: {', '.join(missing) or 'nothing'}"
+    return [f"kernels: {kernels}", f"sandbox: {sandbox.isolation}; without protection: {', '.join(missing) or 'nothing'}"]
