@@ -206,7 +206,7 @@ class _BeforeAttention(torch.autograd.Function):
         to_qkv_NO = to_qkv_NYW.flatten(1)
         if not ctx.needs_input_grad[0]:  # the first layer
             return None, None, None, *block.qkv.factor_grads(to_qkv_NO, block.norm(x_ND))
-        to_x_ND = torch.zeros_like(x_ND)
+        to_x_ND = torch.zeros_like(x_ND, memory_format=torch.contiguous_format)
         normed_ND = rms_norm_backward(block.qkv.input_grad(to_qkv_NO), x_ND, norm.weight, norm.eps, to_x_ND=to_x_ND)
         return to_x_ND.view(*grad_BSYW.shape[:-2], -1), None, None, *block.qkv.factor_grads(to_qkv_NO, normed_ND)
 

@@ -51,7 +51,7 @@ class Norm:
     @classmethod
     def of(cls, module: Any) -> Norm:
         """Read the module of transformers."""
-        return cls(module.weight.detach(), module.variance_epsilon)
+        return cls(module.weight.detach().contiguous(), module.variance_epsilon)
 
     def __call__(self, x_ND: Tensor) -> Tensor:
         """Normalise."""
@@ -149,7 +149,7 @@ def angles_of(cos_1SW: Tensor, sin_1SW: Tensor) -> Angles:
     width = sin_1SW.shape[-1]
     sign_W = sin_1SW.new_ones(width)
     sign_W[: width // 2] = -1
-    return Angles(cos_1SW.reshape(-1, width), (sin_1SW * sign_W).reshape(-1, width))
+    return Angles(cos_1SW.reshape(-1, width).contiguous(), (sin_1SW * sign_W).reshape(-1, width).contiguous())
 
 
 def gate_of(act: Any) -> Callable[[Tensor], Tensor]:
@@ -250,7 +250,8 @@ def _is_block(layer: Any) -> bool:
 
 
 def _is_norm(module: Any) -> bool:
-    return isinstance(module.variance_epsilon, float) and [name for name, _ in module.named_parameters()] == ["weight"]
+    only_weight = [name for name, _ in module.named_parameters()] == ["weight"]
+    return only_weight and module.weight.dtype == torch.float32 and isinstance(module.variance_epsilon, float)
 
 
 def _children(module: nn.Module) -> set[str]:

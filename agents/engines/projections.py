@@ -196,7 +196,7 @@ def can_pack(weight: Tensor) -> bool:
 
 def _copied(layers: Sequence[nn.Linear], factors: Sequence[Factors | None]) -> Projection:
     """Return a copy of layers with one adapter merged into it."""
-    scratch_OI = torch.empty(sum(layer.out_features for layer in layers), layers[0].in_features)
+    scratch_OI = layers[0].weight.new_empty(sum(layer.out_features for layer in layers), layers[0].in_features)
     parts = scratch_OI.split([layer.out_features for layer in layers])
     for layer, factor, part_OI in zip(layers, factors, parts, strict=True):
         if factor is None:

@@ -74,6 +74,8 @@ class RowCache:
 
     def advance(self) -> None:
         """Make room for one more token of each row."""
+        if self.seen == self.room:
+            raise IndexError(f"each row has its {self.room} tokens already; make the cache with more room")
         self.seen += 1
         held = self.own.shape[4]
         if self.seen > held:  # half as many again, which makes the copying cheap in the long run

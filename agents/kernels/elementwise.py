@@ -67,6 +67,7 @@ def silu_gate(gate_up_NI: Tensor) -> Tensor:
 
 def silu_gate_backward(grad_NI: Tensor, gate_up: Tensor) -> tuple[Tensor, Tensor]:
     """Return `silu_gate` once more, and the gradient to its input."""
+    gate_up = gate_up.contiguous()
     to_gate_up = torch.empty_like(gate_up)
     if usable(grad_NI, gate_up):
         grad_NI = grad_NI.contiguous()

@@ -21,6 +21,9 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
+/* Counted up, here and in library.py, when a function is called otherwise than before. */
+enum { INTERFACE = 1 };
+
 /* Widths are multiples of LANES; rows, and columns of weights, that are computed at once. */
 enum { LANES = 16, TILE = 8, PANEL = 32 };
 

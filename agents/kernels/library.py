@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import warnings
 from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
 from typing import Any
@@ -16,6 +17,8 @@ LANES = 16
 """Floats of a vector (kernels.h): widths of heads, and the padded length of prompts, are multiples of it."""
 PANEL = 32
 """Columns of weights that are computed at once (kernels.h)."""
+INTERFACE = 1
+"""Of the functions below (kernels.h): those of another number were compiled for another version of this file."""
 
 _FLOATS, _SIZE = c_void_p, c_int64
 
@@ -75,11 +78,28 @@ def _load() -> Any:
         library: Any = ctypes.CDLL(spec.origin)
     except OSError:  # made for another machine
         return None
+    if not hasattr(library, "agon_interface") or library.agon_interface() != INTERFACE:
+        message = f"{spec.origin} was compiled for another version and is left out; install agon-env once more to compile it"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return None
+    if not _shares_threads(library):
+        return None
     for name, arguments in _ARGUMENTS.items():
         function = getattr(library, name)
         function.argtypes = arguments
         function.restype = c_int if name in _FALLIBLE else None
     return library
+
+
+def _shares_threads(library: Any) -> bool:
+    """Return whether the kernels have torch's OpenMP, and so its threads and `torch.set_num_threads`.
+
+    torch brings its own. Some of its versions give it another name, and then the kernels would get the system's beside it.
+    """
+    mine, its = (getattr(each, "omp_get_max_threads", None) for each in (library, ctypes.CDLL(torch._C.__file__)))
+    if mine is None or its is None:
+        return mine is None
+    return ctypes.cast(mine, c_void_p).value == ctypes.cast(its, c_void_p).value
 
 
 LIBRARY = _load()

@@ -56,6 +56,9 @@ void multiply_transposed(const float *const *a, const float *const *b, int64_t r
     BEST(multiply_transposed)(a, b, rows, columns, out, stride);
 }
 
+/* Tells Python that this was compiled for it. */
+int agon_interface(void) { return INTERFACE; }
+
 /* A part of `agon_product`: rows that stay in the cache while the weights pass by. */
 static void rows_by_panels(const float *x, const float *panels, const float *plus, int64_t plus_stride, float *out,
                            int64_t from, int64_t to, int64_t inner, int64_t columns, int64_t first, int64_t last) {

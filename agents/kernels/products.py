@@ -5,7 +5,6 @@ Dimension suffixes: N rows, I inputs, O outputs, P panels, C columns of a panel.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from agents.kernels.library import LIBRARY, PANEL
@@ -31,7 +30,7 @@ def product_with_panels(x_NI: Tensor, panels_PIC: Tensor, plus: Tensor | None = 
     panels, inputs, _ = panels_PIC.shape
     x_NI, columns = x_NI.contiguous(), panels * PANEL
     rows = x_NI.shape[0]
-    out = torch.empty(rows, columns)
+    out = x_NI.new_empty(rows, columns)
     start, stride = None, 0
     if plus is not None:
         plus = plus.contiguous()
