@@ -33,6 +33,7 @@ LAYOUTS = {
     "nothing shared": rows_of((5, 7, 1), (3, 4, 2), (8, 2, 3)),
     "a single row": rows_of((6, 5, 1)),
     "long rows": rows_of((300, 40, 1), (300, 90, 1)),
+    "rows of several blocks of keys": rows_of((600, 40, 1), (600, 530, 1), (20, 1025, 2)),
 }
 
 
