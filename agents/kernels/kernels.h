@@ -47,7 +47,7 @@ INLINE float power_of_two(float x) {
 INLINE int32_t ordered(int32_t bits) { return bits ^ ((bits >> 31) & INT32_MAX); }
 
 INLINE float greatest(const float *x, int64_t length) {
-    union { float value; int32_t bits; } top = {LOWEST}, next;
+    union { float value; int32_t bits; } top = {-INFINITY}, next;
     int32_t found = ordered(top.bits);
     for (int64_t i = 0; i < length; i++) {
         next.value = x[i];

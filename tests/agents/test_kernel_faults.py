@@ -45,6 +45,15 @@ def test_the_default_type_does_not_matter() -> None:
     assert all(map(torch.equal, before[0], after[0]))
 
 
+@pytest.mark.parametrize("logit", [torch.finfo(torch.float32).min, -1e31, 0.0, 1e30])
+def test_tokens_of_equal_logits_are_equally_likely_however_small_they_are(logit: float) -> None:
+    """What was below the least score of attention had no weight at all, and its log-probability was not a number."""
+    uniform = torch.tensor([0.0, 0.3, 0.7, 1 - 2**-53], dtype=torch.float64)
+    token, logp = draw(torch.full((4, 1000), logit), uniform, temperature=1.0)
+    assert token.tolist() == [0, 300, 700, 999]
+    torch.testing.assert_close(logp, torch.full((4,), 1e-3).log())
+
+
 def test_tensors_that_lie_otherwise_in_memory() -> None:
     gate_up, grad = torch.randn(12, 5).T, torch.randn(5, 6)
     for ours, theirs in zip(silu_gate_backward(grad, gate_up), silu_gate_backward(grad, gate_up.contiguous()), strict=True):
