@@ -12,8 +12,8 @@ count. One run interleaves the sides and takes the median of each:
 `generate`      Hugging Face `generate`, with TRL's arguments
 `linear`        the limit: the linear layers of the model alone, at the batch sizes that live at each step
 `packed`        the same products on weights packed for oneDNN
-`bound`         what else no sampler of that kind gets by without: `linear`, the products of attention with the tokens
-                of each row and with its prompt, the softmax between them, and the draw
+`bound`         `linear`, and by torch's operators the products of attention with the tokens of each row and with its
+                prompt, the softmax between them, and the draw
 
 Needs `pip install 'agon-env[smollm2]'` for SmolLM2. With OMP_NUM_THREADS=1 the clock is the processor time of this
 process, which other programs on the machine lengthen little; with more threads it is the time on the wall.
