@@ -84,7 +84,8 @@ def registered() -> Iterator[None]:
 def save_model(folder: Path) -> Path:
     """Write a random model of one layer that knows 37 words, wide enough to be all but sure of one of them."""
     torch.manual_seed(0)
-    model = Qwen3ForCausalLM(Qwen3Config(**COMMON | {"hidden_size": 64, "num_hidden_layers": 1}, tie_word_embeddings=True))
+    sizes = COMMON | {"hidden_size": 64, "head_dim": 8, "num_hidden_layers": 1}
+    model = Qwen3ForCausalLM(Qwen3Config(**sizes, tie_word_embeddings=True))
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
