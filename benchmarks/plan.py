@@ -97,6 +97,7 @@ def workload(config: TrainConfig, played: Rollout, *, learned: float, token_budg
         answer_extra=answer_prompt - prompt - draft,
         longest=max(len(turn.completion.token_ids) for turn in played.turns if turn.completion),
         rank=config.lora_rank,
+        distinct=len({tuple(turn.prompt_ids) for turn in answers}) / len(drafts),
         learning=min(1.0, learned),
         token_budget=token_budget,
         recompute=False,

@@ -44,6 +44,8 @@ class Workload:
     rank: int = 32
     policies: int = 2
     epochs: int = 1
+    distinct: float = 1.0
+    """Share of the drafts that differ from each other; the answers to equal ones have one prompt."""
     learning: float = 1.0
     """Share of the rows that are learned from: groups without spread are dropped."""
     token_budget: int = 16_384
@@ -73,8 +75,9 @@ class Workload:
             raise ConfigError(f"answer_extra must be at least 0, not {self.answer_extra}")
         if self.longest is not None and self.longest < 1:
             raise ConfigError(f"longest must be at least 1, not {self.longest}")
-        if not 0 <= self.learning <= 1:
-            raise ConfigError(f"learning is a share, from 0 to 1, not {self.learning}")
+        for name in ("learning", "distinct"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} is a share, from 0 to 1, not {getattr(self, name)}")
 
     @property
     def drafts(self) -> int:
@@ -93,8 +96,8 @@ class Workload:
 
     @property
     def prefilled(self) -> float:
-        """Tokens of prompts that are computed: once for each problem, and once for each draft."""
-        return self.problems * self.prompt_tokens + self.drafts * self.answer_prompt
+        """Tokens of prompts that are computed: once for each problem, and once for each draft that differs."""
+        return self.problems * self.prompt_tokens + self.distinct * self.drafts * self.answer_prompt
 
     @property
     def answer_prompt(self) -> float:
