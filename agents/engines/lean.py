@@ -8,7 +8,7 @@ vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import torch
@@ -18,7 +18,6 @@ from transformers import PreTrainedModel
 
 from agents.engines.common_block import LeanModel, is_common
 from agents.engines.row_cache import RowCache
-from agents.kernels.attention import Runs, attend_runs
 
 ROUND = 64
 """Prompts are filled up to a multiple of this many tokens: oneDNN makes, and keeps, a kernel for each number that it meets."""
@@ -91,30 +90,14 @@ class LeanDecoder:
     def _prefill(self, places: Sequence[int]) -> Tensor:
         """Compute neighbouring prompts, without padding, and return the hidden state at the end of each."""
         prompts = [self.prompts[place] for place in places]
+        lengths = list(map(len, prompts))
         tokens = [token for prompt in prompts for token in prompt]
         spare = -len(tokens) % ROUND
         token_N = torch.tensor(tokens + [0] * spare, device=self.device)
-        position_N = F.pad(torch.cat([torch.arange(len(prompt), device=self.device) for prompt in prompts]), (0, spare))
-        runs = [(length, len(list(run))) for length, run in groupby(map(len, prompts))]
-        alone = Runs.of([len(prompt) for prompt in prompts], [], [])
-        scale, kv_heads = self.model.scale, self.model.kv_heads
-
-        def attend(layer: int, qkv_NYW: Tensor) -> Tensor:
-            mixed, place, start = [], places[0], 0
-            for length, count in runs:
-                part = qkv_NYW[start : (start := start + count * length)]
-                q, k, v = part.unflatten(0, (count, length)).transpose(1, 2).split([self.model.heads, kv_heads, kv_heads], 1)
-                self.cache.write_prompts(layer, place, k, v)
-                place += count
-                if not self.cache.is_compiled:
-                    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=True)
-                    mixed.append(out.transpose(1, 2).flatten(0, 1))
-            if self.cache.is_compiled:
-                return attend_runs(qkv_NYW, alone, kv_heads=kv_heads, scale=scale).flatten(1)
-            return F.pad(torch.cat(mixed).flatten(1), (0, 0, 0, spare))
-
-        length_P = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
+        position_N = F.pad(torch.cat([torch.arange(length, device=self.device) for length in lengths]), (0, spare))
+        length_P = torch.tensor(lengths, device=self.device)
         adapter_N = F.pad(self.adapter_U[places[0] : places[-1] + 1].repeat_interleave(length_P), (0, spare))
+        attend = partial(self.cache.attend_prompts, first=places[0], lengths=lengths)
         x_ND = self.model.forward(token_N, adapter_N, self.angles.at(position_N), attend)
         return x_ND[length_P.cumsum(0) - 1]
 

@@ -1,18 +1,20 @@
 """The keys and values of rows that share prompts, and the attention of their next tokens.
 
-Dimension suffixes: U prompts, V one more than these, R rows being sampled, L longest prompt, M most rows of a prompt, H query
-heads, K key-value heads, G query heads per key-value head, Y heads of queries, keys and values, W width of a head, S
-positions of a row's own tokens.
+Dimension suffixes: N tokens of prompts, U prompts, V one more than these, R rows being sampled, L longest prompt, M most rows
+of a prompt, H query heads, K key-value heads, G query heads per key-value head, Y heads of queries, keys and values, W width
+of a head, S positions of a row's own tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from agents.kernels.attention import Runs, attend_runs
 from agents.kernels.decoding import attend_next, can_attend_next
 from agents.kernels.library import LANES
 
@@ -72,8 +74,35 @@ class RowCache:
         keys_UKWL[part, ..., :length] = k_UKLW.mT
         values_UKLW[part, :, :length] = v_UKLW
 
+    def attend_prompts(self, layer: int, qkv_NYW: Tensor, *, first: int, lengths: Sequence[int]) -> Tensor:
+        """Keep the keys and values of neighbouring prompts and return what their tokens attend to, shape (N, H · W).
+
+        Args:
+            layer: of the model.
+            qkv_NYW: of the tokens of all of them, end to end; what comes after them gets zeros.
+            first: the number of the first prompt.
+            lengths: tokens of each.
+        """
+        heads, mixed, start = qkv_NYW.shape[1] - 2 * self.kv_heads, [], 0
+        for length, run in groupby(lengths):
+            count = len(list(run))
+            part = qkv_NYW[start : (start := start + count * length)].unflatten(0, (count, length)).transpose(1, 2)
+            q, k, v = part.split([heads, self.kv_heads, self.kv_heads], 1)
+            self.write_prompts(layer, first, k, v)
+            first += count
+            if not self.is_compiled:
+                out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale, enable_gqa=True)
+                mixed.append(out.transpose(1, 2).flatten(0, 1))
+        if self.is_compiled:
+            return attend_runs(qkv_NYW, Runs.of(lengths, [], []), kv_heads=self.kv_heads, scale=self.scale).flatten(1)
+        return F.pad(torch.cat(mixed).flatten(1), (0, 0, 0, len(qkv_NYW) - start))
+
     def advance(self) -> None:
-        """Make room for one more token of each row."""
+        """Make room for one more token of each row.
+
+        Raises:
+            IndexError: the rows have as many as there was to be room for.
+        """
         if self.seen == self.room:
             raise IndexError(f"each row has its {self.room} tokens already; make the cache with more room")
         self.seen += 1

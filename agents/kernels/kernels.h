@@ -1,6 +1,7 @@
 /* What the kernels share: the exponential, the greatest number, and the products of small tiles.
 
-   Every function that computes is compiled for several processors (CLONES) and the dynamic linker takes the best one.
+   Every function that computes is compiled for several processors (CLONES) and the dynamic linker takes the best one; the
+   products, which name their vectors, choose in products.c.
    Those functions hold no OpenMP pragma, since the compiler would take such a part out of them and compile it for the least
    processor; the functions that divide the work call them. */
 #ifndef AGON_KERNELS_H
@@ -43,7 +44,8 @@ INLINE float power_of_two(float x) {
     return x < -126.f ? 0.f : sum * scale.value;
 }
 
-/* Floats in the order of integers, and back; the greatest float is not a sum that a compiler divides, for what NaN does. */
+/* Floats in the order of integers, and back. GCC makes vectors of a loop that looks for the greatest integer, but not of one for
+   the greatest float, since NaN has no place in the order of floats. */
 INLINE int32_t ordered(int32_t bits) { return bits ^ ((bits >> 31) & INT32_MAX); }
 
 INLINE float greatest(const float *x, int64_t length) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import platform
 import warnings
 from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
@@ -70,10 +71,12 @@ _FALLIBLE = ("agon_draw", "agon_decode", "agon_attend")
 
 
 def _load() -> Any:
-    """Return the library, or None where it was not compiled or is switched off."""
+    """Return the library, or None where it was not compiled, would be slow, or is switched off."""
     spec = importlib.util.find_spec("agents.kernels._compiled")
     if spec is None or spec.origin is None or os.environ.get("AGON_KERNELS") == "0":
         return None
+    if platform.machine() == "x86_64" and torch.backends.cpu.get_cpu_capability() == "DEFAULT":
+        return None  # without AVX2 the exponential has no vectors, and attention takes several times as long as torch's
     try:
         library: Any = ctypes.CDLL(spec.origin)
     except OSError:  # made for another machine
