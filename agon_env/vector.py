@@ -77,7 +77,7 @@ class VectorContest:
         """Return the observations that wait for an action, by index; empty when all contests are over."""
         waiting = {}
         for index, contest in self._numbered.items():
-            if contest._role is not None or not contest.done:  # the first tells at no cost of most
+            if contest._role is not None or not contest.done:  # the first, a plain field, decides for most
                 waiting[index] = contest.observe()
         return waiting
 

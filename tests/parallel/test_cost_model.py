@@ -64,6 +64,13 @@ def test_tokens_of_a_step() -> None:
     assert work.sampled == 12 * 20 + 24 * 30
     assert work.prefilled == 3 * 10 + 12 * (10 + 20)  # once for each problem, once for each draft
     assert work.trained == work.sampled + work.prefilled
+    assert dataclasses.replace(work, distinct=0.5).prefilled == 3 * 10 + 6 * (10 + 20)  # answers to equal drafts share theirs
+
+
+@pytest.mark.parametrize("field", ["learning", "distinct"])
+def test_a_share_is_from_0_to_1(field: str) -> None:
+    with pytest.raises(ConfigError, match=f"{field} is a share, from 0 to 1, not 1.5"):
+        Workload(**{field: 1.5})
 
 
 @pytest.mark.parametrize("field", ["problems", "draft_tokens", "answer_tokens"])
